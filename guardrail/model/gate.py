@@ -1,0 +1,152 @@
+"""What is asked of Prometheus, what came back, and what is thought of it?"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from guardrail.model.common import Secret, Tls
+
+Verdict = Literal["pass", "fail", "inconclusive"]
+GateClass = Literal["safety", "health"]
+
+Kind = Literal[
+    "no_data",
+    "ambiguous",
+    "not_finite",
+    "stale",
+    "targets_missing",
+    "warming_up",
+    "partial",
+    "throttled",
+    "unreachable",
+    "rejected_query",
+]
+"""Why a reading is no evidence (design.md §7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value passes when it is inside: `below` and `above` are strict, `within` is closed."""
+
+    below: float | None = None
+    above: float | None = None
+    within: tuple[float, float] | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether a finite value is on the good side."""
+        if self.below is not None:
+            return value < self.below
+        if self.above is not None:
+            return value > self.above
+        return self.within is not None and self.within[0] <= value <= self.within[1]
+
+    def __str__(self) -> str:
+        if self.below is not None:
+            return f"below {self.below:g}"
+        if self.above is not None:
+            return f"above {self.above:g}"
+        low, high = self.within or (0.0, 0.0)
+        return f"within [{low:g}, {high:g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old a sample may be: seconds, or a number of scrape intervals (measured)."""
+
+    seconds: float | None = None
+    scrapes: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.scrapes:g} scrapes" if self.seconds is None else f"{self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """How many targets the query must be built from: `query` counts the ones that are there.
+
+    `at_least` is a ratio 0..1 of the expected number: plan - excluded - in flight.
+    """
+
+    query: str
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True)
+class GateEvidence:
+    """What makes readings of this gate fit to judge by."""
+
+    max_age: Age = Age(scrapes=3)
+    targets: Targets | None = None
+    zero_when: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The document `Gate`. `every` is in seconds; `fail_after`, `pass_after` count distinct samples.
+
+    `source` names a Source document; None takes the only one there is.
+    """
+
+    name: str
+    title: str
+    gate_class: GateClass
+    query: str
+    bound: Bound
+    every: float
+    fail_after: int
+    pass_after: int
+    evidence: GateEvidence = GateEvidence()
+    source: str | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The document `Source`: one Prometheus (or Thanos, Mimir, VictoriaMetrics).
+
+    `timeout` is the read time-out of one query, in seconds.
+    """
+
+    name: str
+    address: str
+    timeout: float = 2.0
+    token: Secret | None = None
+    username: str | None = None
+    password: Secret | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The result of one query at one time; a reading without a value says why (`kind`).
+
+    `sampled_at` and `taken_at` are seconds since the epoch; the first is the time of the
+    oldest sample that the value rests on, and tells distinct samples apart.
+    """
+
+    value: float | None
+    kind: Kind | None
+    taken_at: float
+    sampled_at: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with its reasons and the readings it rests on, newest last.
+
+    `kind` is set exactly when the verdict is `inconclusive`.
+    """
+
+    gate: str
+    verdict: Verdict
+    kind: Kind | None
+    reasons: tuple[str, ...]
+    readings: tuple[Reading, ...]
+    query: str = ""
+    source: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The newest reading's value."""
+        return self.readings[-1].value if self.readings else None

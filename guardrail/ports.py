@@ -1,0 +1,145 @@
+"""What does the program need from the outside world? One small Protocol for each thing.
+
+Edges fulfil these on real parts, twins in memory; one contract test serves both.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from guardrail.model.change import Change, Command
+from guardrail.model.fleet import Fleet, Host
+from guardrail.model.gate import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One node as the catalog's servers see it. `version` is what the agent gossips."""
+
+    node: str
+    address: str
+    version: str | None
+    alive: bool
+    services: tuple[str, ...]
+
+
+class Inventory(Protocol):
+    """Where the hosts of a fleet are found."""
+
+    async def hosts(self, fleet: Fleet) -> tuple[Host, ...]:
+        """All hosts, sorted by name.
+
+        Raises Refused when the answer is not whole (filtered by ACLs, empty), Unanswered when
+        there is none.
+        """
+
+
+class Catalog(Protocol):
+    """The service catalog as its servers see it, not as one host's agent tells it."""
+
+    async def entry(self, node: str) -> CatalogEntry | None:
+        """One node, or None when it is not in the catalog. Raises Unanswered."""
+
+
+class Metrics(Protocol):
+    """A place where service indicators are read."""
+
+    async def read(self, query: str) -> Reading:
+        """One instant query, as a reading: absence and faults are readings too; never raises."""
+
+    async def age(self, query: str) -> float | None:
+        """Seconds since the oldest newest-sample among the query's selectors; None: no data."""
+
+    async def scrape_interval(self, query: str) -> float | None:
+        """Measured seconds between samples of the query's slowest selector; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The fencing token of one attempt on one host; compared left to right."""
+
+    lease: int
+    turn: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """What the host-side runner is to do, once: `steps` in order, under the agent's lock.
+
+    `limit` is in seconds, for all steps together. `direction` is "forward" or "back".
+    """
+
+    operation: str
+    agent: str
+    direction: str
+    token: Token
+    steps: tuple[Command, ...]
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of the steps.
+
+    kind: "done" (exit status and output are those of the last step run), "not_begun" (the
+    permit was refused or came late), "refused" (a higher token is stored), "died" (the steps
+    had begun, and their runner ended without leaving a status), "blocked" (nothing was begun).
+    """
+
+    kind: str
+    exit_status: int | None = None
+    output: str = ""
+    reason: str = ""
+
+
+Permit = Callable[[], Awaitable[bool]]
+"""Asked last, just before the host is told "go": may it begin?"""
+
+
+class HostDriver(Protocol):
+    """The hands on one host. Every call may raise Unreachable (below) or BadCredentials."""
+
+    async def run(self, host: Host, command: Command, *, limit: float) -> tuple[int, str]:
+        """Run a harmless command (a probe, `prepare`); exit status and output. Seconds `limit`."""
+
+    async def apply(self, host: Host, request: StepRequest, permit: Permit) -> StepResult:
+        """Run the steps on the host detached and once, after asking the permit."""
+
+
+class Unreachable(Exception):
+    """A host did not answer, or the connection died before an exit status came."""
+
+
+class BadCredentials(Exception):
+    """A host answered and refused who we are (or is not who its host key should say)."""
+
+
+class Probing(Protocol):
+    """How the versions of an agent on a host are read."""
+
+    async def installed(self, host: Host, change: Change) -> str | None:
+        """The version that is installed; None: answered, and it cannot be told."""
+
+    async def running(self, host: Host, change: Change) -> str | None:
+        """The version that the live process reports; None: it does not run."""
+
+
+class PlanStore(Protocol):
+    """Content-addressed bytes: what is put is found under its digest."""
+
+    def put(self, data: bytes) -> str:
+        """Store, and return the digest (`sha256:…`). Raises Unanswered."""
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of that digest, checked. Raises Unanswered, or Refused when they differ."""
+
+
+class Clock(Protocol):
+    """The time, where a program has to ask for it."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def ticks(self, every: float) -> AsyncIterator[float]:
+        """The time, now and then every so many seconds."""
