@@ -81,7 +81,9 @@ class GateEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The document `Gate`. `every` is in seconds; `fail_after`, `pass_after` count distinct samples.
+    """The document `Gate`. `every` is in seconds.
+
+    `fail_after` and `pass_after` count consecutive readings with distinct sample times.
 
     `source` names a Source document; None takes the only one there is.
     """
