@@ -1,0 +1,214 @@
+"""What may a person say to an operation, and what does it change?
+
+`refusal` is asked first, before anything is recorded; `obey` changes the state. A command that
+is refused changes nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from guardrail.decide.bits import bit
+from guardrail.decide.holds import (
+    ABORT,
+    clear_hold,
+    consents,
+    evidence_is_good,
+    note,
+    passing_since,
+    raise_hold,
+)
+from guardrail.decide.learn import forget
+from guardrail.model.operation import Approved, Commanded, Hold, State
+
+
+def refusal(state: State, command: Commanded) -> str | None:
+    """Why this command cannot be taken now, in words that say what to do; None if it can."""
+    if not command.by:
+        return "say who you are: --by NAME, or GUARDRAIL_USER in the environment"
+    if state.finished:
+        return f"the operation is {state.phase} already; nothing can be said to it any more"
+    return VERBS[command.verb].refuse(state, command)
+
+
+def obey(state: State, command: Commanded) -> State:
+    """The state after a command; the same state when it is refused."""
+    if refusal(state, command) is not None:
+        return state
+    because = f": {command.reason}" if command.reason else ""
+    state = note(state, command.at, f"{command.verb} by {command.by}{because}")
+    return VERBS[command.verb].do(state, command)
+
+
+# ---------------------------------------------------------------- pause and resume
+
+
+def operator_hold(name: str) -> str:
+    """The hold that one person's pause raises. Each person has their own."""
+    return f"operator:{name}"
+
+
+def _pause(state: State, command: Commanded) -> State:
+    reason = command.reason or "no reason given"
+    ends = f"{command.by} (resume), or another person with --over {command.by} --reason"
+    name = operator_hold(command.by)
+    return raise_hold(state, Hold(name, command.at, (reason,), ends, by=command.by))
+
+
+def _own_holds(state: State, command: Commanded) -> list[str]:
+    wanted = [operator_hold(name) for name in (command.by, command.over) if name]
+    return [name for name in wanted if state.hold(name)]
+
+
+def _recovered_gates(state: State) -> list[str]:
+    """Gate holds that a person may clear now: the gate passes again."""
+    return [
+        f"gate:{watched.gate}"
+        for watched in state.watched
+        if state.hold(f"gate:{watched.gate}") and passing_since(watched) is not None
+    ]
+
+
+def _refuse_resume(state: State, command: Commanded) -> str | None:
+    if command.over and not command.reason:
+        return f"resuming over {command.over} needs --reason: they are told"
+    if command.over and not state.hold(operator_hold(command.over)):
+        return f"{command.over} holds nothing here"
+    if _own_holds(state, command) or _recovered_gates(state):
+        return None
+    if not state.holds:
+        return "nothing is held"
+    stands = "; ".join(f"{hold.name} ends by {hold.clears}" for hold in state.holds)
+    return f"nothing here is yours to clear now. {stands}"
+
+
+def _resume(state: State, command: Commanded) -> State:
+    over = f" over {command.over}: {command.reason}" if command.over else ""
+    for name in (*_own_holds(state, command), *_recovered_gates(state)):
+        state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
+    return state
+
+
+# ---------------------------------------------------------------- approve
+
+
+def _refuse_approve(state: State, command: Commanded) -> str | None:
+    points = {point.point: point for point in state.course.approvals}
+    point = points.get(command.point)
+    if point is None:
+        known = ", ".join(points) or "none"
+        return f"no approval is asked for at {command.point!r}; points of this plan: {known}"
+    if point.not_requester and command.by == state.course.requester:
+        return f"{command.by} asked for this operation; {point.origin} wants somebody else"
+    if command.by in consents(state, point):
+        return f"{command.by} has approved {command.point} already"
+    return None
+
+
+def _approve(state: State, command: Commanded) -> State:
+    consent = Approved(command.point, command.by, command.at)
+    return replace(state, approved=(*state.approved, consent))
+
+
+# ---------------------------------------------------------------- retry and skip
+
+
+def asked_about(state: State, command: Commanded) -> tuple[int, ...]:
+    """The plan indexes of the hosts a command names; of all that need a person if it names none."""
+    need = {known.name: known.index for known in state.exceptional if _needs(state, known.index)}
+    return tuple(need[name] for name in command.hosts or need if name in need)
+
+
+def _needs(state: State, index: int) -> bool:
+    stuck = state.failed | state.unknown | state.blocked
+    held = any(index in hold.hosts for hold in state.holds)
+    return bool(stuck & bit(index)) or held
+
+
+def _refuse_hosts(state: State, command: Commanded) -> str | None:
+    known = [known.name for known in state.exceptional if _needs(state, known.index)]
+    strange = [name for name in command.hosts if name not in known]
+    if strange or not known:
+        named = f"{', '.join(strange)}: not waiting for a person. " if strange else ""
+        return f"{named}Hosts that are: {', '.join(known) or 'none'}"
+    return None
+
+
+def _release(state: State, command: Commanded, index: int) -> State:
+    """Take a host out of the sets and holds that wait for a person."""
+    gone = ~bit(index)
+    state = replace(state, failed=state.failed & gone, unknown=state.unknown & gone)
+    state = replace(state, blocked=state.blocked & gone, waiting=state.waiting & gone)
+    for hold in state.holds:
+        if index in hold.hosts:
+            state = _without_host(state, hold, command, index)
+    return replace(state, consecutive_failures=0)
+
+
+def _without_host(state: State, hold: Hold, command: Commanded, index: int) -> State:
+    hosts = tuple(other for other in hold.hosts if other != index)
+    if not hosts:
+        return clear_hold(state, hold.name, command.at, f"{command.verb} by {command.by}")
+    name = next(known.name for known in state.exceptional if known.index == index)
+    reasons = tuple(reason for reason in hold.reasons if not reason.startswith(f"{name} is "))
+    return raise_hold(state, replace(hold, hosts=hosts, reasons=reasons))
+
+
+def _retry(state: State, command: Commanded) -> State:
+    for index in asked_about(state, command):
+        state = forget(_release(state, command, index), index)
+        state = replace(state, waiting=state.waiting | bit(index))
+    return state
+
+
+def _skip(state: State, command: Commanded) -> State:
+    for index in asked_about(state, command):
+        state = _release(state, command, index)
+        state = replace(state, set_aside=state.set_aside | bit(index))
+    return state
+
+
+# ---------------------------------------------------------------- abort
+
+
+def _refuse_abort(state: State, _: Commanded) -> str | None:
+    return "it is being aborted already" if state.hold(ABORT) else None
+
+
+def _abort(state: State, command: Commanded) -> State:
+    reason = f"aborted by {command.by}: {command.reason or 'no reason given'}"
+    return raise_hold(state, Hold(ABORT, command.at, (reason,), "nothing: an abort is for good"))
+
+
+def _refuse_pause(state: State, _: Commanded) -> str | None:
+    return "it is being aborted: nothing new begins any more" if state.hold(ABORT) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    refuse: Callable[[State, Commanded], str | None]
+    do: Callable[[State, Commanded], State]
+
+
+VERBS: dict[str, _Verb] = {
+    "pause": _Verb(_refuse_pause, _pause),
+    "resume": _Verb(_refuse_resume, _resume),
+    "approve": _Verb(_refuse_approve, _approve),
+    "retry": _Verb(_refuse_hosts, _retry),
+    "skip": _Verb(_refuse_hosts, _skip),
+    "abort": _Verb(_refuse_abort, _abort),
+}
+
+
+# ---------------------------------------------------------------- what is answered
+
+
+def answer(state: State, command: Commanded) -> str:
+    """What a person is told once a command has been obeyed; `state` is the one after it."""
+    flights = len(state.in_flight)
+    if command.verb in ("pause", "abort"):
+        return f"nothing new is asked to begin; at most {flights} in flight"
+    if state.holds:
+        return "still held: " + "; ".join(f"{hold.name} ({hold.clears})" for hold in state.holds)
+    if not evidence_is_good(state):
+        return "nothing holds; it goes on when every gate passes"
+    return "nothing holds; it settles, bakes and goes on"

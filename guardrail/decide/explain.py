@@ -1,0 +1,172 @@
+"""What is going on, what happens if nobody acts, and what is the one command most likely right?"""
+
+from dataclasses import replace
+
+from guardrail.decide import holds
+from guardrail.decide.transition import bake_needed
+from guardrail.model.messages import DomainCount, GateState, HostState, Status
+from guardrail.model.operation import Hold, State
+
+RANK = ("abort", "host:", "limit:", "gate:", "evidence:", "approval:", "operator:")
+"""Which hold a person should look at first."""
+
+
+def sentence(state: State) -> str:
+    """The state in one sentence."""
+    done = f"{state.changed.bit_count()} of {state.course.hosts} hosts changed"
+    if state.finished:
+        return f"{state.phase}: {'; '.join(state.finish_reasons)}"
+    if state.phase == "planned":
+        return "planned; nothing has begun"
+    if state.holds:
+        names = ", ".join(hold.name for hold in state.holds)
+        return f"held on {names}; {done}, {len(state.in_flight)} in flight"
+    return f"{doing(state)}; {done}, {len(state.in_flight)} in flight"
+
+
+def doing(state: State) -> str:
+    """What an operation that is not held does just now."""
+    waves = state.course.waves
+    where = f"wave {state.wave + 1} of {len(waves)} (to {waves[state.wave].stage})"
+    if state.step == "changing":
+        waits = "" if holds.evidence_is_good(state) else ", waiting for every gate to pass"
+        return f"changing hosts in {where}{waits}"
+    if state.in_flight:
+        return f"settling in {where}: waiting for the hosts in flight"
+    if state.baking_since is None:
+        return f"baking {where}, waiting for every gate to pass"
+    return f"baking {where}: {state.baked:.0f} of {bake_needed(state):.0f} s good"
+
+
+def first_hold(state: State) -> Hold | None:
+    """The hold that a person should look at first; None when nothing is held."""
+    return min(state.holds, key=_rank, default=None)
+
+
+def _rank(hold: Hold) -> int:
+    ranks = (rank for rank, prefix in enumerate(RANK) if hold.name.startswith(prefix))
+    return min(ranks, default=len(RANK))
+
+
+def advice(state: State) -> tuple[str, ...]:
+    """What happens if nobody acts, and the one command most likely right."""
+    hold = first_hold(state)
+    if state.finished:
+        return ()
+    if hold is None:
+        return ("If nobody acts it goes on by itself.", f"guardrail rollout watch {state.name}")
+    return (what_if_nobody_acts(hold), f"guardrail rollout {command_for(state, hold)}")
+
+
+def what_if_nobody_acts(hold: Hold) -> str:
+    """Whether a hold ends by itself."""
+    if hold.name == holds.ABORT:
+        return "It ends by itself when the hosts in flight have answered."
+    if hold.name.startswith("evidence:") or hold.clears.startswith("evidence"):
+        return f"If nobody acts it stays as it is until: {hold.clears}."
+    return f"If nobody acts nothing more is changed. It ends by: {hold.clears}."
+
+
+def command_for(state: State, hold: Hold) -> str:
+    """The command most likely right for this hold."""
+    if hold.name.startswith("approval:"):
+        return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
+    if hold.name.startswith(("host:", "limit:")):
+        return f"retry {state.name}"
+    if hold.name.startswith(("operator:", "gate:")):
+        return f"resume {state.name}"
+    return f"explain {state.name}"
+
+
+def explain(state: State) -> tuple[str, ...]:
+    """The state, each hold with its reasons and readings, and what to do: lines of text."""
+    lines = [f"{state.name}: {sentence(state)}."]
+    for hold in state.holds:
+        lines += [f"  {hold.name}: {reason}" for reason in hold.reasons]
+        lines += [f"    ends by: {hold.clears}"]
+    for known in state.exceptional:
+        lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
+    for watched in state.watched:
+        lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
+    return (*lines, *advice(state))
+
+
+def _verdict(state: State, gate: str) -> str:
+    judged = next(watched.judgement for watched in state.watched if watched.gate == gate)
+    if judged is None:
+        return "not judged yet"
+    kind = f" ({judged.kind})" if judged.kind else ""
+    return f"{judged.verdict}{kind}: {'; '.join(judged.reasons)}"
+
+
+# ---------------------------------------------------------------- the same, as a record
+
+
+def status(state: State, now: float) -> Status:
+    """The operation as a record, as of `now` (seconds since the epoch)."""
+    return Status(
+        operation=state.name,
+        plan=state.course.plan,
+        phase=state.phase,
+        direction=state.direction,
+        step=state.step,
+        sentence=sentence(_as_of(state, now)),
+        requester=state.course.requester,
+        wave=state.wave,
+        waves=state.course.waves,
+        hosts=state.course.hosts,
+        changed=state.changed.bit_count(),
+        failed=(state.failed | state.blocked).bit_count(),
+        unknown=state.unknown.bit_count(),
+        set_aside=state.set_aside.bit_count(),
+        in_flight=tuple(
+            HostState(f.index, "", "in flight", "", f.asked_at) for f in state.in_flight
+        ),
+        exceptional=tuple(
+            HostState(x.index, x.name, x.outcome, x.reason, x.at) for x in state.exceptional
+        ),
+        domains=domain_counts(state),
+        gates=tuple(
+            GateState(rule.name, rule.bound, watched.since, watched.judgement)
+            for rule, watched in zip(state.course.gates, state.watched, strict=False)
+        ),
+        holds=state.holds,
+        story=state.story,
+        baked=_as_of(state, now).baked,
+        bake_needed=bake_needed(state),
+        as_of=now,
+        started_at=state.started_at,
+        finished_at=state.finished_at,
+        finish_reasons=state.finish_reasons,
+        advice=advice(state),
+        changed_hosts=f"{state.changed:x}",
+    )
+
+
+def _as_of(state: State, now: float) -> State:
+    """The state with the present stretch of baking counted."""
+    if state.baking_since is None:
+        return state
+    return replace(state, baked=state.baked + now - state.baking_since)
+
+
+def domain_counts(state: State) -> tuple[DomainCount, ...]:
+    """Hosts by failure domain and state."""
+    domains = state.course.domains
+    flying = {flight.index for flight in state.in_flight}
+    counts = []
+    for domain in range(len(state.course.down)):
+        ours = [index for index in range(len(domains)) if domains[index] == domain]
+        chosen = sum(1 << index for index in ours)
+        counts.append(
+            DomainCount(
+                domain,
+                len(ours),
+                (state.changed & chosen).bit_count(),
+                len(flying.intersection(ours)),
+                ((state.failed | state.blocked) & chosen).bit_count(),
+                (state.unknown & chosen).bit_count(),
+                (state.set_aside & chosen).bit_count(),
+            )
+        )
+    return tuple(counts)

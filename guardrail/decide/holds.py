@@ -1,0 +1,161 @@
+"""What stands against starting anything new, why, and what ends it?
+
+Holds of gates, evidence, approvals and limits follow from what is known: `refresh` raises the
+ones that must stand and clears the ones whose reason has gone. Holds raised by a person or by
+one host's answer are put there and taken away in `learn` and `commands`.
+"""
+
+from dataclasses import replace
+
+from guardrail.decide import limits
+from guardrail.model.operation import Hold, Note, State, Watched
+from guardrail.model.plan import ApprovalPoint, GateRule
+
+STORY_LINES = 200
+ABORT = "abort"
+
+
+def note(state: State, at: float, text: str) -> State:
+    """The state with one more line in its story; the oldest lines go."""
+    return replace(state, story=(*state.story, Note(at, text))[-STORY_LINES:])
+
+
+def raise_hold(state: State, hold: Hold) -> State:
+    """The state with this hold; one of the same name keeps its `since`."""
+    old = state.hold(hold.name)
+    others = [other for other in state.holds if other.name != hold.name]
+    kept = replace(hold, since=old.since) if old else hold
+    state = replace(state, holds=tuple(sorted([*others, kept], key=lambda h: h.name)))
+    return state if old else note(state, hold.since, f"hold {hold.name}: {'; '.join(hold.reasons)}")
+
+
+def clear_hold(state: State, name: str, at: float, why: str) -> State:
+    """The state without that hold."""
+    if state.hold(name) is None:
+        return state
+    rest = tuple(hold for hold in state.holds if hold.name != name)
+    return note(replace(state, holds=rest), at, f"hold {name} cleared: {why}")
+
+
+def refresh(state: State, now: float) -> State:
+    """Raise what must stand now and clear what need not stand any more."""
+    for rule, watched in zip(state.course.gates, state.watched, strict=True):
+        state = _gate_hold(state, rule, watched, now)
+        state = _evidence_hold(state, rule, watched, now)
+    for point in state.course.approvals:
+        state = _approval_hold(state, point, now)
+    return _limit_holds(state, now)
+
+
+# ---------------------------------------------------------------- gates and evidence
+
+
+def passing_since(watched: Watched) -> float | None:
+    """Since when the gate has passed; None while it does not pass."""
+    judged = watched.judgement
+    return watched.since if judged is not None and judged.verdict == "pass" else None
+
+
+def evidence_is_good(state: State) -> bool:
+    """Whether every gate passes now. A gate that was not judged yet does not."""
+    return all(passing_since(watched) is not None for watched in state.watched)
+
+
+def evidence_due(rule: GateRule, watched: Watched) -> float | None:
+    """When missing evidence becomes a hold; None while there is evidence, good or bad."""
+    if watched.judgement is None:
+        return watched.since + rule.first_within
+    if watched.judgement.verdict == "inconclusive":
+        return watched.since + rule.grace
+    return None
+
+
+def good_again_at(rule: GateRule, watched: Watched) -> float | None:
+    """When evidence will have been good for `recover.for`; None while it does not pass."""
+    since = passing_since(watched)
+    return None if since is None else since + rule.good_for
+
+
+def _recovered(rule: GateRule, watched: Watched, now: float) -> bool:
+    at = good_again_at(rule, watched)
+    return at is not None and now >= at
+
+
+def _gate_hold(state: State, rule: GateRule, watched: Watched, now: float) -> State:
+    name, judged = f"gate:{rule.name}", watched.judgement
+    if judged is not None and judged.verdict == "fail":
+        by_person = rule.recover_by == "person"
+        ends = (
+            f"evidence good for {rule.good_for:g} s"
+            if not by_person
+            else ("a person (resume), once the gate passes")
+        )
+        return raise_hold(state, Hold(name, now, judged.reasons, ends, judgement=judged))
+    if rule.recover_by == "evidence" and state.hold(name) and _recovered(rule, watched, now):
+        why = f"evidence good for {rule.good_for:g} s; on at half the pace"
+        return replace(clear_hold(state, name, now, why), slowed=True)
+    return state
+
+
+def _evidence_hold(state: State, rule: GateRule, watched: Watched, now: float) -> State:
+    name, due = f"evidence:{rule.name}", evidence_due(rule, watched)
+    if due is not None and now >= due:
+        return raise_hold(state, evidence_hold(rule, watched, now))
+    if _recovered(rule, watched, now):
+        return clear_hold(state, name, now, f"evidence good for {rule.good_for:g} s")
+    return state
+
+
+def evidence_hold(rule: GateRule, watched: Watched, now: float, why: str = "") -> Hold:
+    """The hold for missing evidence, with the reason that is known best."""
+    judged = watched.judgement
+    known = judged.reasons if judged is not None else ("the gate was not judged in time",)
+    ends = f"evidence back and good for {rule.good_for:g} s"
+    return Hold(f"evidence:{rule.name}", now, (why,) if why else known, ends, judgement=judged)
+
+
+# ---------------------------------------------------------------- approvals and limits
+
+
+def consents(state: State, point: ApprovalPoint) -> tuple[str, ...]:
+    """The distinct people whose consent counts at that point, sorted."""
+    people = {approved.by for approved in state.approved if approved.point == point.point}
+    return tuple(sorted(people - ({state.course.requester} if point.not_requester else set())))
+
+
+def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
+    name, given = f"approval:{point.point}", consents(state, point)
+    if state.wave < point.wave:
+        return state
+    if len(given) >= point.count:
+        return clear_hold(state, name, now, f"approved by {', '.join(given)}")
+    reasons = (f"{len(given)} of {point.count} approvals for {point.point} ({point.origin})",)
+    others = ", not the requester" if point.not_requester else ""
+    ends = f"{point.count - len(given)} more people{others} (approve --point {point.point})"
+    return raise_hold(state, Hold(name, now, reasons, ends))
+
+
+def _limit_holds(state: State, now: float) -> State:
+    why = too_far = limits.too_many_failures(state)
+    ends = "a person: retry or skip the failed hosts, or abort"
+    state = _stands(state, "limit:failures", why, ends, now)
+    explained = too_far or any(hold.name.startswith("host:") for hold in state.holds)
+    stuck = None if explained else _no_room(state)
+    return _stands(state, "limit:unavailable", stuck, "room again: retry or skip a host", now)
+
+
+def _no_room(state: State) -> str | None:
+    """Why no host will ever be begun without help: nothing in flight, and still no room."""
+    if state.in_flight or not state.waiting or state.phase != "running":
+        return None
+    if limits.next_host(state) is not None:
+        return None
+    gone = (state.unknown | state.failed).bit_count()
+    down = sum(state.course.down)
+    return f"{gone} hosts unknown or failed and {down} down use up the limit of hosts away"
+
+
+def _stands(state: State, name: str, why: str | None, ends: str, now: float) -> State:
+    if why is None:
+        return clear_hold(state, name, now, "within the limit again")
+    return raise_hold(state, Hold(name, now, (why,), ends))

@@ -1,0 +1,172 @@
+"""What does an event tell us? Facts only: what follows from them is decided elsewhere.
+
+An answer or a report with another turn than the one that was asked changes nothing.
+"""
+
+from dataclasses import replace
+
+from guardrail.decide.bits import bit, span
+from guardrail.decide.holds import evidence_hold, note, raise_hold
+from guardrail.model.operation import (
+    Exceptional,
+    GateJudged,
+    Hold,
+    HostAnswered,
+    Outcome,
+    Started,
+    State,
+    Ticked,
+    WatchAgain,
+    Watched,
+    WatcherLost,
+)
+
+BLOCKED_TRIES = 3
+"""How often a host that refuses before the point of no return is asked, before it is set aside."""
+
+
+def started(state: State, event: Started) -> State:
+    """The plan is fixed: run, with the first wave waiting and every gate not judged yet."""
+    state = replace(state, phase="running", started_at=event.at, waiting=wave_hosts(state, 0))
+    return note(watch_again(state, WatchAgain(event.at)), event.at, "started")
+
+
+def ticked(state: State, _: Ticked) -> State:
+    """Time alone tells nothing new."""
+    return state
+
+
+def watch_again(state: State, event: WatchAgain) -> State:
+    """A new watch begins: whatever was known of the gates is stale."""
+    watched = tuple(Watched(rule.name, event.at) for rule in state.course.gates)
+    return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
+
+
+def watcher_lost(state: State, event: WatcherLost) -> State:
+    """No watcher, no evidence: every gate is held at once, and watched anew."""
+    if event.turn != state.watch_turn:
+        return state
+    for rule, watched in zip(state.course.gates, state.watched, strict=True):
+        silent = f"the watcher fell silent: {event.reason}"
+        state = raise_hold(state, evidence_hold(rule, watched, event.at, silent))
+    return watch_again(state, WatchAgain(event.at))
+
+
+def gate_judged(state: State, event: GateJudged) -> State:
+    """A gate's verdict, as of now; `since` moves only when the verdict itself changes."""
+    if event.turn != state.watch_turn:
+        return state
+    return replace(state, watched=tuple(_judged(old, event) for old in state.watched))
+
+
+def _judged(old: Watched, event: GateJudged) -> Watched:
+    if old.gate != event.judgement.gate:
+        return old
+    before = old.judgement.verdict if old.judgement is not None else None
+    since = old.since if before == event.judgement.verdict else event.at
+    return Watched(old.gate, since, event.judgement)
+
+
+# ---------------------------------------------------------------- hosts
+
+
+def wave_hosts(state: State, wave: int) -> int:
+    """The set of hosts that this wave changes."""
+    return span(state.course.waves[wave].begin, state.course.waves[wave].end)
+
+
+def host_answered(state: State, event: HostAnswered) -> State:
+    """A host's answer, if it is to the question that was asked last."""
+    flight = state.flight(event.index)
+    if flight is None or flight.turn != event.turn:
+        return state
+    rest = tuple(other for other in state.in_flight if other.index != event.index)
+    return OUTCOMES[event.outcome](replace(state, in_flight=rest), event)
+
+
+def _changed(state: State, event: HostAnswered) -> State:
+    done = state.changed | bit(event.index)
+    return replace(forget(state, event.index), changed=done, consecutive_failures=0)
+
+
+def _failed(state: State, event: HostAnswered) -> State:
+    state = replace(state, failed=state.failed | bit(event.index))
+    return _remember(_one_more_failure(state), event)
+
+
+def _unknown(state: State, event: HostAnswered) -> State:
+    state = replace(state, unknown=state.unknown | bit(event.index))
+    ends = "a person: retry or skip the host, or abort"
+    return _host_hold(_remember(state, event), event, ends)
+
+
+def _not_begun(state: State, event: HostAnswered) -> State:
+    return replace(state, waiting=state.waiting | bit(event.index))
+
+
+def _blocked(state: State, event: HostAnswered) -> State:
+    state = _remember(state, event)
+    if tries(state, event.index) < BLOCKED_TRIES:
+        return _not_begun(state, event)
+    return _one_more_failure(replace(state, blocked=state.blocked | bit(event.index)))
+
+
+def _credentials(state: State, event: HostAnswered) -> State:
+    ends = "a person: mend the credentials, then retry"
+    return _host_hold(_remember(_not_begun(state, event), event), event, ends)
+
+
+def _gone(state: State, event: HostAnswered) -> State:
+    return _remember(replace(state, set_aside=state.set_aside | bit(event.index)), event)
+
+
+OUTCOMES = {
+    "changed": _changed,
+    "failed": _failed,
+    "unknown": _unknown,
+    "not_begun": _not_begun,
+    "blocked": _blocked,
+    "credentials": _credentials,
+    "gone": _gone,
+}
+
+
+def forget(state: State, index: int) -> State:
+    """Nothing is exceptional about this host any more."""
+    rest = tuple(other for other in state.exceptional if other.index != index)
+    return replace(state, exceptional=rest)
+
+
+def tries(state: State, index: int) -> int:
+    """How often in a row this host gave its last outcome."""
+    return next((known.tries for known in state.exceptional if known.index == index), 0)
+
+
+def _one_more_failure(state: State) -> State:
+    return replace(state, consecutive_failures=state.consecutive_failures + 1)
+
+
+def _remember(state: State, event: HostAnswered) -> State:
+    before = next((x for x in state.exceptional if x.index == event.index), None)
+    again = before.tries + 1 if before is not None and before.outcome == event.outcome else 1
+    known = Exceptional(event.index, event.name, event.outcome, event.reason, event.at, again)
+    state = forget(state, event.index)
+    state = replace(state, exceptional=(*state.exceptional, known))
+    return note(state, event.at, f"{event.name}: {event.outcome}, {event.reason}")
+
+
+def _host_hold(state: State, event: HostAnswered, ends: str) -> State:
+    """Hosts failing alike share one hold, which is named after the first of them."""
+    alike = next((hold for hold in state.holds if _same_cause(state, hold, event.outcome)), None)
+    if alike is None:
+        reason = f"{event.name} is {event.outcome}: {event.reason}"
+        new = Hold(f"host:{event.name}", event.at, (reason,), ends, hosts=(event.index,))
+        return raise_hold(state, new)
+    reasons = (*alike.reasons, f"{event.name} is {event.outcome}: {event.reason}")
+    hosts = tuple(sorted({*alike.hosts, event.index}))
+    return raise_hold(state, replace(alike, reasons=reasons, hosts=hosts))
+
+
+def _same_cause(state: State, hold: Hold, outcome: Outcome) -> bool:
+    held = [known for known in state.exceptional if known.index in hold.hosts]
+    return hold.name.startswith("host:") and any(known.outcome == outcome for known in held)

@@ -1,0 +1,73 @@
+"""May one more host be away now, and which one may it be?
+
+A host counts as away from the moment it is asked to change until it has answered well or a
+person has dealt with it: an unknown or failed host keeps its place. Hosts that were down before
+the operation count as well. The limits are `Caps` of the plan.
+"""
+
+from collections import Counter
+
+from guardrail.decide.bits import members
+from guardrail.model.operation import State
+
+SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice the gap
+
+
+def away(state: State) -> int:
+    """How many hosts this operation has taken away, or fears it has."""
+    return len(state.in_flight) + (state.unknown | state.failed).bit_count()
+
+
+def most_away(state: State) -> int:
+    """How many hosts may be away and down together; never less than one."""
+    cap = state.course.caps.unavailable
+    return max(1, cap // SLOWED) if state.slowed else cap
+
+
+def room(state: State) -> int:
+    """How many more hosts may be begun now, by the limit over all hosts."""
+    return most_away(state) - away(state) - sum(state.course.down)
+
+
+def next_begin_at(state: State) -> float | None:
+    """The earliest time (seconds since the epoch) that the pace allows; None: at once."""
+    pace = state.course.caps.pace * (SLOWED if state.slowed else 1)
+    if state.last_begin_at is None or not pace:
+        return None
+    return state.last_begin_at + pace
+
+
+def away_by_domain(state: State) -> Counter[int]:
+    """Hosts away in each failure domain."""
+    domains = state.course.domains
+    counts = Counter(domains[flight.index] for flight in state.in_flight)
+    counts.update(domains[index] for index in members(state.unknown | state.failed))
+    return counts
+
+
+def next_host(state: State) -> int | None:
+    """The first waiting host, in plan order, that every limit has room for; None if none has."""
+    if room(state) <= 0:
+        return None
+    counts = away_by_domain(state)
+    return next((i for i in members(state.waiting) if domain_has_room(state, counts, i)), None)
+
+
+def domain_has_room(state: State, counts: Counter[int], index: int) -> bool:
+    """Whether the host's failure domain may lose one more, and be one of those with hosts away."""
+    caps, domain = state.course.caps, state.course.domains[index]
+    taken = counts[domain] + state.course.down[domain]
+    others = sum(1 for other, count in counts.items() if count and other != domain)
+    return taken < caps.unavailable_per_domain and others < caps.domains_at_once
+
+
+def too_many_failures(state: State) -> str | None:
+    """Why failures are above their limit, in words; None while they are within it."""
+    caps = state.course.caps
+    count = (state.failed | state.blocked).bit_count()
+    if count > caps.failures:
+        return f"{count} failed, {caps.failures} allowed"
+    most = caps.failures_consecutive
+    if most is not None and state.consecutive_failures > most:
+        return f"{state.consecutive_failures} failed one after another, {most} allowed"
+    return None

@@ -1,0 +1,197 @@
+"""When does a rollout start another host, wait, hold, move on, or end?
+
+This is the one place where that is decided. An event comes in; three questions are answered in
+order, each by a file of its own or a function below:
+
+    1. learn     What does the event tell us?             decide/learn.py, decide/commands.py
+    2. refresh   What stands against starting anything?   decide/holds.py
+    3. advance   If nothing does: what comes next?        below
+
+`advance` is a walk through two steps. A wave is *changing* while it has hosts to begin, and
+*baking* after that; every hold sends it back to baking, so that what follows a hold is always:
+settle what is in flight, bake, judge, and only then go on.
+
+       ┌────────────── any hold ───────────────┐
+       ▼                                       │
+    baking ── good for bake_for ──▶ changing ──┤
+       ▲                                       │
+       └── every host of the wave answered ────┘
+       │
+       └─▶ the wave is done: the next one, or completed
+
+The function is pure: no clock, no I/O. Whoever carries the events (a Temporal workflow, a
+simulation, a test) does the actions and comes back with what happened.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from guardrail.decide import holds, learn, limits
+from guardrail.decide.bits import bit, has
+from guardrail.decide.commands import obey
+from guardrail.model.operation import (
+    Action,
+    BeginHost,
+    Decision,
+    Event,
+    Finish,
+    Flight,
+    Phase,
+    State,
+    Watch,
+)
+
+LEARN: dict[str, Callable[[State, Any], State]] = {
+    "started": learn.started,
+    "host_answered": learn.host_answered,
+    "gate_judged": learn.gate_judged,
+    "watcher_lost": learn.watcher_lost,
+    "watch_again": learn.watch_again,
+    "ticked": learn.ticked,
+    "commanded": obey,
+}
+"""What each kind of event tells us."""
+
+
+def decide(state: State, event: Event) -> Decision:
+    """What is known after an event, and what to do about it. A finished operation never changes."""
+    if state.finished:
+        return Decision(state)
+    known = LEARN[event.kind](state, event)
+    held = holds.refresh(known, event.at) if known.phase == "running" else known
+    after, actions = advance(held, event.at)
+    if after.watch_turn != state.watch_turn and not after.finished:
+        actions = (Watch(after.watch_turn), *actions)
+    return Decision(after, actions, wake_at(after, event.at))
+
+
+def may_begin(state: State) -> bool:
+    """Whether a host that was asked to begin may do so now: the permit of design.md §5."""
+    return state.phase == "running" and not state.holds
+
+
+def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
+    """One step as far as it goes now: at most one wave ends, any number of hosts begin."""
+    if state.phase != "running":
+        return state, ()
+    abort = state.hold(holds.ABORT)
+    if abort is not None and not state.in_flight:
+        return finish(state, now, "aborted", (*abort.reasons, completed_in_words(state)))
+    if state.holds:
+        return replace(state, step="baking", baked=0.0, baking_since=None), ()
+    if state.step == "baking":
+        state = bake(state, now)
+        return go_on(state, now) if is_baked(state) else (state, ())
+    return begin_hosts(state, now)
+
+
+# ---------------------------------------------------------------- baking
+
+
+def bake(state: State, now: float) -> State:
+    """Count the seconds of good evidence: with nothing in flight and every gate passing."""
+    since = state.baking_since
+    baked = state.baked + (now - since if since is not None else 0.0)
+    good = holds.evidence_is_good(state) and not state.in_flight
+    return replace(state, baked=baked, baking_since=now if good else None)
+
+
+def bake_needed(state: State) -> float:
+    """Seconds of good evidence that are asked for now; none before the first host."""
+    return state.course.bake_for if state.turn else 0.0
+
+
+def is_baked(state: State) -> bool:
+    """Good for long enough (to the millisecond), and good at this very moment."""
+    return state.baking_since is not None and state.baked >= bake_needed(state) - 0.001
+
+
+def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
+    """The bake is over: on with this wave, with the next one, or done."""
+    state = replace(state, step="changing", baked=0.0, baking_since=None)
+    if state.waiting:
+        return begin_hosts(state, now)
+    if state.wave + 1 == len(state.course.waves):
+        return finish(state, now, "completed", (completed_in_words(state),))
+    return next_wave(state, now)
+
+
+def next_wave(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
+    """Begin the next wave, unless it wants an approval first."""
+    wave = state.wave + 1
+    state = replace(state, wave=wave, waiting=learn.wave_hosts(state, wave))
+    stage = state.course.waves[wave].stage
+    count = len(state.course.waves)
+    state = holds.note(state, now, f"wave {wave + 1} of {count} begins (to {stage})")
+    return advance(holds.refresh(state, now), now)
+
+
+# ---------------------------------------------------------------- changing
+
+
+def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
+    """Begin as many hosts as evidence, pace and limits allow at this moment."""
+    actions: tuple[Action, ...] = ()
+    while (index := _host_to_begin(state, now)) is not None:
+        state = begin(state, index, now)
+        actions = (*actions, BeginHost(index, state.turn, state.direction))
+    if not state.waiting and not state.in_flight:
+        state = replace(state, step="baking", baked=0.0, baking_since=None)
+        state = bake(state, now)
+    return state, actions
+
+
+def _host_to_begin(state: State, now: float) -> int | None:
+    paced = limits.next_begin_at(state)
+    if not holds.evidence_is_good(state) or (paced is not None and now < paced):
+        return None
+    return limits.next_host(state)
+
+
+def begin(state: State, index: int, now: float) -> State:
+    """The state once this host has been asked to change, with a turn of its own."""
+    turn = state.turn + 1
+    flights = (*state.in_flight, Flight(index, turn, now))
+    waiting = state.waiting & ~bit(index)
+    return replace(state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now)
+
+
+# ---------------------------------------------------------------- the end
+
+
+def finish(
+    state: State, now: float, phase: Phase, reasons: tuple[str, ...]
+) -> tuple[State, tuple[Action, ...]]:
+    """The operation ends here, for these reasons."""
+    state = replace(state, phase=phase, finished_at=now, finish_reasons=reasons)
+    return holds.note(state, now, f"{phase}: {'; '.join(reasons)}"), (Finish(phase),)
+
+
+def completed_in_words(state: State) -> str:
+    """How many hosts were changed, and which were not."""
+    left = [known.name for known in state.exceptional if not has(state.changed, known.index)]
+    aside = f"; left out: {', '.join(left)}" if left else ""
+    return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}"
+
+
+# ---------------------------------------------------------------- when to look again
+
+
+def wake_at(state: State, now: float) -> float | None:
+    """The next moment at which time alone changes something; None: only an event can."""
+    if state.phase != "running":
+        return None
+    times = [at for at in _moments(state) if at is not None and at > now]
+    return min(times, default=None)
+
+
+def _moments(state: State) -> list[float | None]:
+    moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
+    if state.baking_since is not None:
+        moments.append(state.baking_since + bake_needed(state) - state.baked)
+    for rule, watched in zip(state.course.gates, state.watched, strict=True):
+        moments.append(holds.evidence_due(rule, watched))
+        if state.hold(f"gate:{rule.name}") or state.hold(f"evidence:{rule.name}"):
+            moments.append(holds.good_again_at(rule, watched))
+    return moments

@@ -1,0 +1,233 @@
+"""Which words travel between the command line, the workflow and its workers?
+
+The library addresses workflows by these names; records are plain and frozen, so that they go
+through JSON both ways. Times are seconds since the epoch.
+"""
+
+from dataclasses import dataclass
+
+from guardrail.model.fleet import Fleet
+from guardrail.model.gate import Judgement
+from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, Step
+from guardrail.model.plan import Course, Wave
+from guardrail.model.rollout import Rollout
+
+TASK_QUEUE = "guardrail"
+
+ROLLOUT = "Rollout"
+"""The workflow type of a rollout."""
+
+UPDATE = "say"
+"""The one update: a person's command (`Say`), answered by `Said`."""
+
+JUDGED = "judged"
+LOST = "watcher_lost"
+"""The watcher's signals."""
+
+STATUS = "status"
+EXPLAIN = "explain"
+MAY_BEGIN = "may_begin"
+"""Queries: `Status`, lines of text, `MayBegin`."""
+
+PLAN_OPERATION = "plan_operation"
+LOAD_COURSE = "load_course"
+CHANGE_HOST = "change_host"
+WATCH_GATES = "watch_gates"
+"""Activities."""
+
+MEMO_SUMMARY = "summary"
+"""The memo key under which the last state in words is kept, for when no worker answers."""
+
+
+def workflow_id(operation: str) -> str:
+    """The workflow's id of an operation."""
+    return f"rollout/{operation}"
+
+
+# ---------------------------------------------------------------- start
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a person asks for. The worker adds its own policies, changes and gates.
+
+    verified: whether `requester` comes from an authenticated connection.
+    """
+
+    operation: str
+    rollout: Rollout
+    fleet: Fleet
+    requester: str
+    verified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the worker made of it; with refusals nothing is started."""
+
+    digest: str
+    course: Course | None
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A run's state as the next run gets it; sets of hosts are hex numbers (decide/carry.py)."""
+
+    digest: str
+    state: str
+    answered: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutInput:
+    """The workflow's argument: a request, and after the first run what it carried."""
+
+    request: PlanRequest
+    carried: Carried | None = None
+
+
+# ---------------------------------------------------------------- host work and watching
+
+
+@dataclass(frozen=True, slots=True)
+class HostTask:
+    """One host to change: names, versions and digests, never command lines."""
+
+    operation: str
+    plan: str
+    index: int
+    turn: int
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswer:
+    """What became of it. `facts` are the versions seen and the like, for the record."""
+
+    index: int
+    turn: int
+    outcome: Outcome
+    name: str
+    reason: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTask:
+    """Watch the gates of this plan; report with this turn."""
+
+    operation: str
+    plan: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A watcher's report."""
+
+    turn: int
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class MayBegin:
+    """The permit: valid for 0.3 s from the moment the question was sent."""
+
+    allowed: bool
+    reason: str = ""
+
+
+# ---------------------------------------------------------------- what people say and hear
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A person's command, see `operation.Commanded`. `id` makes saying it twice harmless."""
+
+    id: str
+    verb: str
+    by: str
+    reason: str = ""
+    point: str = ""
+    hosts: tuple[str, ...] = ()
+    over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The answer to a command."""
+
+    text: str
+    in_flight: int
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A host that is in flight or not simply done."""
+
+    index: int
+    name: str
+    outcome: str
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    """How many hosts of one failure domain are in which state."""
+
+    domain: int
+    total: int
+    changed: int
+    in_flight: int
+    failed: int
+    unknown: int
+    set_aside: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """A gate as the operation knows it. judgement None: not judged yet."""
+
+    name: str
+    bound: str
+    since: float
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An operation in numbers and words. `changed` etc. count hosts."""
+
+    operation: str
+    plan: str
+    phase: Phase
+    direction: Direction
+    step: Step
+    sentence: str
+    requester: str
+    wave: int
+    waves: tuple[Wave, ...]
+    hosts: int
+    changed: int
+    failed: int
+    unknown: int
+    set_aside: int
+    in_flight: tuple[HostState, ...]
+    exceptional: tuple[HostState, ...]
+    domains: tuple[DomainCount, ...]
+    gates: tuple[GateState, ...]
+    holds: tuple[Hold, ...]
+    story: tuple[Note, ...]
+    baked: float
+    bake_needed: float
+    as_of: float
+    started_at: float | None
+    finished_at: float | None
+    finish_reasons: tuple[str, ...]
+    advice: tuple[str, ...]
+    changed_hosts: str = "0"
+    """The changed hosts as a hex number over plan indexes."""

@@ -1,0 +1,258 @@
+"""What is known of a running operation, what can happen to it, and what can it ask for?
+
+`State` is all that `decide` knows; an `Event` is all that changes it; an `Action` is all it
+does. Times are seconds since the epoch, given by whoever carries the events. Sets of hosts are
+whole numbers used as bit sets over the plan's indexes (100,000 hosts take 12 kB).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from guardrail.model.gate import Judgement
+from guardrail.model.plan import Course
+
+Phase = Literal["planned", "running", "completed", "rolled_back", "aborted"]
+Direction = Literal["forward", "back"]
+Step = Literal["changing", "baking"]
+Outcome = Literal["changed", "failed", "unknown", "not_begun", "blocked", "credentials", "gone"]
+
+FINAL: tuple[Phase, ...] = ("completed", "rolled_back", "aborted")
+
+
+# ---------------------------------------------------------------- what is known
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A recorded reason why nothing new may start.
+
+    clears: who or what ends it, in words. by: the person who raised it, if a person did.
+    hosts: the plan indexes it is about.
+    """
+
+    name: str
+    since: float
+    reasons: tuple[str, ...]
+    clears: str
+    by: str = ""
+    hosts: tuple[int, ...] = ()
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A host that was asked to change and has not answered; `turn` ties the answer to it."""
+
+    index: int
+    turn: int
+    asked_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exceptional:
+    """A host that did not simply change: its last outcome and why, by name."""
+
+    index: int
+    name: str
+    outcome: Outcome
+    reason: str
+    at: float
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The last that is known of one gate.
+
+    judgement None: not judged yet in this watch (never taken for a pass). since: when this
+    verdict was first reported, or, before the first one, when the watch began.
+    """
+
+    gate: str
+    since: float
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """One person's consent to pass one point."""
+
+    point: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of the operation's story."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that is known of an operation (see the fields' comments for the sets)."""
+
+    course: Course
+    name: str
+    phase: Phase = "planned"
+    direction: Direction = "forward"
+    step: Step = "baking"
+    wave: int = 0
+    turn: int = 0
+    watch_turn: int = 0
+    in_flight: tuple[Flight, ...] = ()
+    waiting: int = 0  # hosts of the wave that are still to be begun
+    changed: int = 0  # answered: at the new version
+    failed: int = 0  # answered, and wrong; away until a person retries or skips
+    unknown: int = 0  # silent; away until a person retries, skips or aborts
+    blocked: int = 0  # refused before the point of no return, too often; not away
+    set_aside: int = 0  # skipped by a person, or gone: not touched any more
+    consecutive_failures: int = 0
+    exceptional: tuple[Exceptional, ...] = ()
+    holds: tuple[Hold, ...] = ()  # sorted by name, at most one a name
+    watched: tuple[Watched, ...] = ()  # in the course's order of gates
+    approved: tuple[Approved, ...] = ()
+    baked: float = 0.0  # seconds of good evidence in this bake
+    baking_since: float | None = None  # when the present stretch of good evidence began
+    slowed: bool = False  # a gate recovered by evidence alone: half the pace from then on
+    last_begin_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    finish_reasons: tuple[str, ...] = ()
+    story: tuple[Note, ...] = ()
+
+    def hold(self, name: str) -> Hold | None:
+        """The hold of that name, or None."""
+        return next((hold for hold in self.holds if hold.name == name), None)
+
+    def flight(self, index: int) -> Flight | None:
+        """The flight of that host, or None."""
+        return next((flight for flight in self.in_flight if flight.index == index), None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the operation has reached an end."""
+        return self.phase in FINAL
+
+
+# ---------------------------------------------------------------- what can happen
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The plan is fixed and the operation may begin."""
+
+    at: float
+    kind: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswered:
+    """A host's work ended. `turn` is the one it was asked with."""
+
+    at: float
+    index: int
+    turn: int
+    outcome: Outcome
+    name: str
+    reason: str = ""
+    kind: Literal["host_answered"] = "host_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class GateJudged:
+    """A gate's verdict changed; `turn` is the watcher's."""
+
+    at: float
+    turn: int
+    judgement: Judgement
+    kind: Literal["gate_judged"] = "gate_judged"
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherLost:
+    """The watcher ended or fell silent."""
+
+    at: float
+    turn: int
+    reason: str
+    kind: Literal["watcher_lost"] = "watcher_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAgain:
+    """The carrier begins a new run: what was known of the gates is stale from here on."""
+
+    at: float
+    kind: Literal["watch_again"] = "watch_again"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; nothing else happened."""
+
+    at: float
+    kind: Literal["ticked"] = "ticked"
+
+
+Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """A person said something. hosts: names (retry, skip). over: whose hold (resume)."""
+
+    at: float
+    verb: Verb
+    by: str
+    reason: str = ""
+    point: str = ""
+    hosts: tuple[str, ...] = ()
+    over: str = ""
+    kind: Literal["commanded"] = "commanded"
+
+
+Event = Started | HostAnswered | GateJudged | WatcherLost | WatchAgain | Ticked | Commanded
+
+
+# ---------------------------------------------------------------- what it asks for
+
+
+@dataclass(frozen=True, slots=True)
+class BeginHost:
+    """Change this host; answer with this turn."""
+
+    index: int
+    turn: int
+    direction: Direction
+    kind: Literal["begin_host"] = "begin_host"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch the gates from now on; report with this turn. Ends any earlier watch."""
+
+    turn: int
+    kind: Literal["watch"] = "watch"
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The operation has ended: stop watching, tell, and close."""
+
+    phase: Phase
+    kind: Literal["finish"] = "finish"
+
+
+Action = BeginHost | Watch | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The new state, what to do now, and when to ask again at the latest (None: no need)."""
+
+    state: State
+    actions: tuple[Action, ...] = ()
+    wake_at: float | None = None

@@ -1,0 +1,162 @@
+"""What exactly will be done, in which order, and within which limits? Fixed before the first host.
+
+A `Plan` is for people and for the record; a `Course` is the part of it that `decide` needs, with
+hosts as plan indexes (0 is the first host that will be begun).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from guardrail.model.change import ChangeRef
+from guardrail.model.common import Origin
+from guardrail.model.gate import GateClass
+from guardrail.model.policy import RecoverBy
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit as it was written, resolved to a number, and where it came from.
+
+    `value` is in hosts or in seconds, as `unit` says; hosts are whole numbers.
+    """
+
+    name: str
+    written: str
+    value: float
+    unit: Literal["hosts", "domains", "seconds"]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedHost:
+    """One host of the plan. `restart` says in words what restarting its agent will do."""
+
+    name: str
+    address: str
+    failure_domain: str
+    roles: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    version_seen: str | None = None
+    restart: str = ""
+    policies: tuple[str, ...] = ()
+    inventory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A host that the plan leaves out, and why; `down` ones count against the limits."""
+
+    name: str
+    failure_domain: str
+    reason: str
+    down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Hosts `begin` (included) to `end` (excluded) of the plan bring the fleet to `stage`."""
+
+    stage: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """A gate as the engine needs it.
+
+    grace: seconds that evidence may be missing before a hold. good_for: seconds that it must be
+    good again. first_within: seconds from a watcher's start to its first verdict, at the latest.
+    """
+
+    name: str
+    gate_class: GateClass
+    grace: float
+    recover_by: RecoverBy
+    good_for: float
+    first_within: float
+    required_by: Origin
+    query: str = ""
+    bound: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPoint:
+    """`count` distinct people must agree before wave number `wave` (from 0) begins."""
+
+    point: str
+    wave: int
+    count: int
+    not_requester: bool
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The limits `decide` keeps at every begin; hosts away and down are counted together.
+
+    A failure limit is the number that is still allowed; None is no limit. pace is in seconds
+    between two begins.
+    """
+
+    unavailable: int
+    unavailable_per_domain: int
+    domains_at_once: int
+    failures: int
+    failures_consecutive: int | None = None
+    pace: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """All that `decide` needs to know of a plan, with names replaced by numbers.
+
+    domains[i] is the failure domain (a number) of host i; down[d] counts the hosts of domain d
+    that were down before the operation.
+    """
+
+    plan: str
+    requester: str
+    waves: tuple[Wave, ...]
+    domains: tuple[int, ...]
+    down: tuple[int, ...]
+    caps: Caps
+    gates: tuple[GateRule, ...]
+    approvals: tuple[ApprovalPoint, ...]
+    bake_for: float
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts the plan changes."""
+        return len(self.domains)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole plan. `digest` is that of its stored form (see edges/store).
+
+    refusals: why it may not start (empty when it may); warnings: what a person should know.
+    created_at: seconds since the epoch. seconds_expected: what it will take when nothing holds.
+    """
+
+    rollout: str
+    fleet: str
+    change: ChangeRef
+    requester: str
+    created_at: float
+    hosts: tuple[PlannedHost, ...]
+    waves: tuple[Wave, ...]
+    domains: tuple[str, ...]
+    excluded: tuple[Excluded, ...]
+    caps: Caps
+    limits: tuple[Limit, ...]
+    gates: tuple[GateRule, ...]
+    approvals: tuple[ApprovalPoint, ...]
+    bake_for: float
+    policies: tuple[tuple[str, str], ...]
+    seconds_expected: float
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    description: str = ""
+    ticket: str = ""
+    cache_critical: bool = False
