@@ -1,0 +1,221 @@
+"""How is a `Change` written?
+
+    apiVersion: guardrail/v1
+    kind: Change
+    metadata: {name: consul-agent, description: the Consul client agent of a host}
+    spec:
+      agent: consul                     # one agent, one lock on the host
+      driver: ssh                       # or exec: every command runs on the worker's machine
+      installed: {run: [consul, version], match: 'Consul v(\\S+)'}   # or {http: …}
+      running: {consulAgent: {port: 8500, scheme: http}}
+      # or:    {run: [agent, --version], match: 'v(\\S+)'}
+      # or:    {http: {port: 9100, path: /metrics, match: 'version="([^"]+)"'}}
+      prepare: [[fetch, consul, "{to}"]]           # harmless; before the point of no return
+      apply: [[switch, consul, "{to}"], [restart, consul]]
+      undo: same                        # apply with from and to exchanged; or steps of its own
+      verify: {consulCatalog: {within: 30s}}
+      timeout: 5m                       # for all of it on one host
+
+Commands are lists of arguments and no shell reads them. `{from}`, `{to}`, `{version}` (the
+version that is being brought: `to` going forward, `from` going back) and `{host}` are filled in.
+"""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from guardrail.files.place import Place
+from guardrail.files.values import (
+    DescribedMetadata,
+    DurationAboveZero,
+    Format,
+    Name,
+    Pattern,
+    Port,
+    exactly_one,
+    not_yet,
+    wrong,
+)
+from guardrail.model.change import (
+    Change,
+    Command,
+    ConsulAgentProbe,
+    ConsulCatalogCheck,
+    HttpProbe,
+    Probe,
+    RunProbe,
+)
+
+PLACEHOLDERS = ("from", "to", "version", "host")
+
+
+def _argument(value: str) -> str:
+    for word in re.findall(r"\{(\w+)\}", value):
+        if word not in PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise ValueError(
+                f"`{{{word}}}` is no placeholder; known: {known}. No shell reads a command, so "
+                "variables are not filled in; a brace that is meant as such needs a blank after it"
+            )
+    return value
+
+
+def _command(value: list[str]) -> list[str]:
+    if not value[0].strip():
+        raise ValueError("the first word of a command is the program, and must not be empty")
+    return value
+
+
+def _same_is_none(value: Any) -> Any:
+    if isinstance(value, str):
+        if value == "same":
+            return None
+        raise ValueError(f"`same` or a list of commands is needed, found `{value[:40]}`")
+    return value
+
+
+Argument = Annotated[str, AfterValidator(_argument)]
+CommandFormat = Annotated[list[Argument], Field(min_length=1), AfterValidator(_command)]
+_STEPS = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1}}
+Undo = Annotated[
+    Annotated[list[CommandFormat], Field(min_length=1)] | None,
+    BeforeValidator(_same_is_none),
+    WithJsonSchema({"anyOf": [{"const": "same"}, _STEPS]}),
+]
+
+
+class HttpFormat(Format):
+    """Fetch http://<host address>:<port><path>; the group of `match` is the version."""
+
+    port: Port
+    path: str = Field(pattern="^/")
+    match: Pattern
+
+
+class ConsulAgentFormat(Format):
+    """Ask the Consul agent on the host itself."""
+
+    port: Port = 8500
+    scheme: Literal["http", "https"] = "http"
+
+
+class InstalledFormat(Format):
+    """How the installed version is read: `run` with `match`, or `http`."""
+
+    run: CommandFormat | None = None
+    match: Pattern | None = Field(default=None, description="Its one group is the version.")
+    http: HttpFormat | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        exactly_one(self, "run", "http")
+        _match_with_run(self.run, self.match)
+        return self
+
+
+class RunningFormat(Format):
+    """How the live process is asked: `consulAgent`, `http`, or `run` with `match`."""
+
+    run: CommandFormat | None = None
+    match: Pattern | None = Field(default=None, description="Its one group is the version.")
+    http: HttpFormat | None = None
+    consul_agent: ConsulAgentFormat | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        exactly_one(self, "consulAgent", "http", "run")
+        _match_with_run(self.run, self.match)
+        return self
+
+
+class CatalogFormat(Format):
+    """The servers' catalog must show the node alive and at the version within this time."""
+
+    within: DurationAboveZero
+
+
+class VerifyFormat(Format):
+    """What others must say after the change."""
+
+    consul_catalog: CatalogFormat | None = None
+
+
+class SpecFormat(Format):
+    """How an agent goes from one version to another on a host, and back."""
+
+    agent: Name = Field(description="The software that changes; it names the lock on the host.")
+    driver: Annotated[Literal["ssh", "exec"], not_yet("kubernetes")]
+    installed: InstalledFormat
+    running: RunningFormat
+    prepare: list[CommandFormat] = Field(default=[], description="Harmless steps, first.")
+    apply: list[CommandFormat] = Field(min_length=1, description="The change itself, once.")
+    undo: Undo = Field(description="`same`, or steps that bring back the former version.")
+    verify: VerifyFormat | None = None
+    timeout: DurationAboveZero = Field(description="For all of it on one host.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        catalog = self.verify.consul_catalog if self.verify else None
+        if catalog is not None and catalog.within >= self.timeout:
+            at = ("verify", "consulCatalog", "within")
+            raise wrong((at, f"must be less than `timeout` ({self.timeout:g} s)"))
+        return self
+
+
+class ChangeFormat(Format):
+    """How an agent goes from one version to another on a host, and back."""
+
+    api_version: Literal["guardrail/v1"]
+    kind: Literal["Change"]
+    metadata: DescribedMetadata
+    spec: SpecFormat
+
+
+def _match_with_run(run: list[str] | None, match: str | None) -> None:
+    if run is not None and match is None:
+        raise wrong(((), "`run` needs `match`, a regular expression around the version"))
+    if run is None and match is not None:
+        raise wrong((("match",), "`match` here belongs to `run`; within `http` it has its own"))
+
+
+def to_change(written: ChangeFormat, place: Place) -> Change:
+    """The model of a document that was found valid."""
+    spec = written.spec
+    catalog = spec.verify.consul_catalog if spec.verify else None
+    return Change(
+        name=written.metadata.name,
+        agent=spec.agent,
+        driver=spec.driver,
+        installed=_run_or_http(spec.installed),
+        running=_running(spec.running),
+        prepare=_commands(spec.prepare),
+        apply=_commands(spec.apply),
+        undo=None if spec.undo is None else _commands(spec.undo),
+        verify_catalog=None if catalog is None else ConsulCatalogCheck(catalog.within),
+        timeout=spec.timeout,
+        digest=place.digest(),
+        description=written.metadata.description,
+    )
+
+
+def _commands(written: list[list[str]]) -> tuple[Command, ...]:
+    return tuple(tuple(command) for command in written)
+
+
+def _running(written: RunningFormat) -> Probe:
+    if written.consul_agent is not None:
+        return ConsulAgentProbe(written.consul_agent.port, written.consul_agent.scheme)
+    return _run_or_http(written)
+
+
+def _run_or_http(written: InstalledFormat | RunningFormat) -> RunProbe | HttpProbe:
+    if written.http is not None:
+        return HttpProbe(written.http.port, written.http.path, written.http.match)
+    return RunProbe(tuple(written.run or ()), written.match or "")

@@ -1,0 +1,253 @@
+"""How is a `Policy` written?
+
+    apiVersion: guardrail/v1
+    kind: Policy
+    metadata: {name: cache-critical, owners: [storage-oncall], description: hosts with a cache}
+    spec:
+      match: {roles: [memcached, mcrouter]}    # also fleets, labels, agents, failureDomains
+      cacheCritical: true
+      limits:
+        unavailable: 1                         # number or share
+        unavailablePerDomain: 1
+        domainsAtOnce: 1
+        failures: {hosts: 0}                   # also share, consecutive
+        wave: 10%
+        pace: {between: 30s}
+      gates: {require: [cache-hit-ratio, database-margin]}
+      evidence: {maxAge: 3 scrapes, grace: 10s}
+      bake: {for: 10m}
+      approvals: {at: [start, 10%], count: 1, notRequester: true}
+      recover: {by: person, for: 5m}           # or by: evidence
+      rollback: {when: ask}                    # or never
+
+`match: {}` covers every host. What a policy does not state, it leaves to others.
+"""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from guardrail.files.place import Place
+from guardrail.files.values import (
+    STAGE_SCHEMA,
+    DescribedMetadata,
+    Duration,
+    Format,
+    HostAmount,
+    Name,
+    SampleAge,
+    Share,
+    Text,
+    not_yet,
+    shown,
+    stage,
+    wrong,
+)
+from guardrail.model.policy import (
+    Approvals,
+    Failures,
+    Match,
+    Policy,
+    PolicyEvidence,
+    PolicyLimits,
+    Recover,
+    RecoverBy,
+)
+
+
+def _point(value: object) -> str:
+    if value == "start":
+        return "start"
+    try:
+        point = stage(value)
+    except ValueError as error:
+        raise ValueError(
+            f"`start` or a stage as the rollout file has it is needed, found {shown(value)}"
+        ) from error
+    return "all" if value == "all" else str(point)
+
+
+_POINT_SCHEMA = {"anyOf": [{"const": "start"}, *STAGE_SCHEMA["anyOf"]]}
+Point = Annotated[str, PlainValidator(_point), WithJsonSchema(_POINT_SCHEMA)]
+
+
+class MetadataFormat(DescribedMetadata):
+    """What the policy is called, what it is for, and who answers for it."""
+
+    owners: list[Text] = Field(default=[], description="Whom to ask.")
+
+
+class MatchFormat(Format):
+    """A host matches when every list given has a word of the host's; {} matches every host."""
+
+    roles: list[Text] = Field(default=[], description="What runs on the host.")
+    fleets: list[Name] = Field(default=[], description="Fleet documents.")
+    labels: dict[str, str] = Field(default={}, description="A host has one of these, or more.")
+    agents: list[Name] = Field(default=[], description="What the operation changes.")
+    failure_domains: list[Text] = Field(default=[], description="Zones, racks.")
+
+
+class FailuresFormat(Format):
+    """How many hosts may fail before an operation holds."""
+
+    hosts: int | None = Field(default=None, ge=0)
+    share: Share | None = None
+    consecutive: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hosts is None and self.share is None and self.consecutive is None:
+            raise wrong(((), "at least one of `hosts`, `share`, `consecutive` is needed here"))
+        return self
+
+
+class PaceFormat(Format):
+    """How fast hosts follow one another."""
+
+    between: Duration = Field(description="Least time between the begin of two hosts.")
+
+
+class LimitsFormat(Format):
+    """Numbers that the engine may not exceed."""
+
+    later: ClassVar[tuple[str, ...]] = ("coldCapacity", "churn")
+
+    unavailable: HostAmount | None = Field(default=None, description="Hosts away or down.")
+    unavailable_per_domain: HostAmount | None = Field(
+        default=None, description="The same, within one failure domain."
+    )
+    domains_at_once: int | None = Field(
+        default=None, ge=1, description="Failure domains that may have hosts away."
+    )
+    failures: FailuresFormat | None = None
+    wave: HostAmount | None = Field(default=None, description="No wave is larger than this.")
+    pace: PaceFormat | None = None
+
+
+class GatesFormat(Format):
+    """Gates that every operation on these hosts has."""
+
+    require: list[Name] = Field(min_length=1)
+
+
+class EvidenceFormat(Format):
+    """How good evidence must be."""
+
+    max_age: SampleAge | None = None
+    grace: Duration | None = Field(
+        default=None, description="How long it may be missing before a hold."
+    )
+
+
+class BakeFormat(Format):
+    """The wait after a wave, gates live."""
+
+    later: ClassVar[tuple[str, ...]] = ("covers",)
+
+    for_: Duration = Field(alias="for")
+
+
+class ApprovalsFormat(Format):
+    """Who must agree, and when."""
+
+    at: list[Point] = Field(min_length=1, description="`start`, or a stage of the rollout file.")
+    count: int = Field(default=1, ge=1, description="Distinct people.")
+    not_requester: bool = Field(default=True, description="Whoever asked does not count.")
+
+
+class RecoverFormat(Format):
+    """How a hold of a gate ends."""
+
+    by: RecoverBy | None = None
+    for_: Duration | None = Field(
+        default=None, alias="for", description="How long evidence must be good."
+    )
+
+
+class RollbackFormat(Format):
+    """When changed hosts are brought back."""
+
+    later: ClassVar[tuple[str, ...]] = ("requires",)
+
+    when: Annotated[Literal["never", "ask"], not_yet("auto")]
+
+
+class SpecFormat(Format):
+    """Which hosts, and how careful to be there."""
+
+    later: ClassVar[tuple[str, ...]] = ("warmUp", "windows", "relief", "cacheModel")
+
+    match: MatchFormat
+    cache_critical: bool = Field(
+        default=False, description="Loss of these hosts makes others slow."
+    )
+    limits: LimitsFormat = LimitsFormat()
+    gates: GatesFormat | None = None
+    evidence: EvidenceFormat = EvidenceFormat()
+    bake: BakeFormat | None = None
+    approvals: ApprovalsFormat | None = None
+    recover: RecoverFormat = RecoverFormat()
+    rollback: RollbackFormat | None = None
+
+
+class PolicyFormat(Format):
+    """Which hosts a policy covers, and how careful an operation must be there."""
+
+    api_version: Literal["guardrail/v1"]
+    kind: Literal["Policy"]
+    metadata: MetadataFormat
+    spec: SpecFormat
+
+
+def to_policy(written: PolicyFormat, place: Place) -> Policy:
+    """The model of a document that was found valid, with the line of each value."""
+    spec, name = written.spec, written.metadata.name
+    return Policy(
+        name=name,
+        match=_match(spec.match),
+        owners=tuple(written.metadata.owners),
+        cache_critical=spec.cache_critical,
+        limits=_limits(spec.limits),
+        required_gates=tuple(spec.gates.require) if spec.gates else (),
+        evidence=PolicyEvidence(spec.evidence.max_age, spec.evidence.grace),
+        bake_for=spec.bake.for_ if spec.bake else None,
+        approvals=_approvals(spec.approvals),
+        recover=Recover(spec.recover.by, spec.recover.for_),
+        rollback_when=spec.rollback.when if spec.rollback else None,
+        origins=place.origins(f"policy {name}"),
+        file=place.file,
+        digest=place.digest(),
+        description=written.metadata.description,
+    )
+
+
+def _match(written: MatchFormat) -> Match:
+    return Match(
+        roles=tuple(written.roles),
+        fleets=tuple(written.fleets),
+        labels=tuple(written.labels.items()),
+        agents=tuple(written.agents),
+        failure_domains=tuple(written.failure_domains),
+    )
+
+
+def _limits(written: LimitsFormat) -> PolicyLimits:
+    failures = written.failures
+    return PolicyLimits(
+        unavailable=written.unavailable,
+        unavailable_per_domain=written.unavailable_per_domain,
+        domains_at_once=written.domains_at_once,
+        failures=_failures(failures) if failures else None,
+        wave=written.wave,
+        pace_between=written.pace.between if written.pace else None,
+    )
+
+
+def _failures(written: FailuresFormat) -> Failures:
+    return Failures(written.hosts, written.share, written.consecutive)
+
+
+def _approvals(written: ApprovalsFormat | None) -> Approvals | None:
+    if written is None:
+        return None
+    return Approvals(tuple(written.at), written.count, written.not_requester)
