@@ -5,6 +5,7 @@ read and nothing is started. One lab owns the addresses 127.0.<block>.1 to 127.0
 several labs can run side by side.
 """
 
+import argparse
 import getpass
 import os
 from dataclasses import dataclass, field
@@ -157,3 +158,17 @@ class Layout:
     @property
     def logs(self) -> Path:
         return self.state / "logs"
+
+    def as_arguments(self) -> list[str]:
+        """How a part of the lab is told its layout on its command line."""
+        return ["--state", str(self.state), "--block", str(self.block), "--count", str(self.count)]
+
+
+def from_arguments(arguments: list[str] | None = None) -> Layout:
+    """The layout that `as_arguments` wrote; other arguments are passed over."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--block", type=int, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    known, _ = parser.parse_known_args(arguments)
+    return Layout(known.state, known.block, known.count)

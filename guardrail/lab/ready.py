@@ -1,0 +1,38 @@
+"""Has Prometheus seen enough of the lab for a 5-second rate to mean something?"""
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from guardrail.lab.health import fetch
+from guardrail.lab.layout import Layout
+
+
+def instant(layout: Layout, query: str) -> list[dict[str, Any]]:
+    """The result of one instant query; raises OSError or ValueError."""
+    address, _, port = layout.prometheus_url.removeprefix("http://").partition(":")
+    body = json.loads(fetch(address, int(port), f"/api/v1/query?{urlencode({'query': query})}"))
+    result = body["data"]["result"]
+    if not isinstance(result, list):
+        raise ValueError(f"{query} gives no vector")
+    return result
+
+
+def value(layout: Layout, query: str) -> float | None:
+    """The query's one value; None when it has none or several."""
+    result = instant(layout, query)
+    return float(result[0]["value"][1]) if len(result) == 1 else None
+
+
+def rates_are_full(layout: Layout, rate: float) -> bool:
+    """All targets are up, and the last 5 s and more were scraped at this load."""
+    try:
+        targets = value(layout, "count(up == 1)")
+        seen = value(
+            layout, f"count_over_time(lab_lambda[6s]) and min_over_time(lab_lambda[6s]) == {rate}"
+        )
+        demand = value(layout, "max(rate(lab_scatter_total[5s]) / lab_db_capacity)")
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return False
+    return targets == layout.count + 3 and seen is not None and seen >= 5 and demand is not None
