@@ -47,7 +47,7 @@ class Shard:
         """Work off the queue on one connection, until cancelled."""
         while True:
             keys, answer = await self._queue.get()
-            error = await self._execute(connection, keys)
+            error = await self.execute(connection, keys)
             self.executed += 1
             if answer.done():
                 self.wasted += 1
@@ -57,7 +57,8 @@ class Shard:
                 self.answered += 1
                 answer.set_result(None)
 
-    async def _execute(self, connection: Any, keys: Sequence[int]) -> Exception | None:
+    async def execute(self, connection: Any, keys: Sequence[int]) -> Exception | None:
+        """Run one query; returns what went wrong, so that the queue is worked off all the same."""
         marks = ",".join(str(int(key)) for key in keys) or "0"
         statement = (
             f"select id, v from s{self.number} where id in ({marks}) "  # noqa: S608 - integers only
@@ -82,7 +83,7 @@ class Database:
         self._workers: list[asyncio.Task[None]] = []
 
     async def open(self, host: str, port: int = 3306) -> None:
-        """Connect every shard's pool; raises OSError or the driver's error."""
+        """Connect every shard's pool and try it; raises OSError or the driver's error."""
         import asyncmy
 
         for shard in self.shards:
@@ -90,6 +91,8 @@ class Database:
                 connection = await asyncmy.connect(
                     host=host, port=port, user="lab", password="", db="lab", autocommit=True
                 )
+                if fault := await shard.execute(connection, [1]):
+                    raise fault
                 self._workers.append(asyncio.create_task(shard.serve(connection)))
 
     async def scatter(self, keys: Sequence[int]) -> None:

@@ -122,7 +122,7 @@ def _schema(shards: int, keys: int) -> Iterator[str]:
     for shard in range(shards):
         table = f"lab.s{shard}"
         yield f"create table if not exists {table} (id int primary key, v varchar(100));\n"
-        yield f"insert ignore into {table} select seq, 'v' from seq_1_to_{keys};\n"  # noqa: S608
+        yield f"insert ignore into {table} select seq, 'v' from lab.seq_1_to_{keys};\n"  # noqa: S608
 
 
 def prometheus(layout: Layout, tools: Tools) -> Part:

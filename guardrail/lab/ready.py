@@ -8,6 +8,9 @@ from urllib.parse import urlencode
 from guardrail.lab.health import fetch
 from guardrail.lab.layout import Layout
 
+DEMAND = "max(rate(lab_scatter_total[5s]) / lab_db_capacity)"
+SUCCESS = "sum(rate(lab_boots_ok_total[5s])) / sum(rate(lab_boots_total[5s]))"
+
 
 def instant(layout: Layout, query: str) -> list[dict[str, Any]]:
     """The result of one instant query; raises OSError or ValueError."""
@@ -27,12 +30,11 @@ def value(layout: Layout, query: str) -> float | None:
 
 def rates_are_full(layout: Layout, rate: float) -> bool:
     """All targets are up, and the last 5 s and more were scraped at this load."""
+    steady = f"count_over_time(lab_lambda[6s]) and min_over_time(lab_lambda[6s]) == {rate}"
     try:
         targets = value(layout, "count(up == 1)")
-        seen = value(
-            layout, f"count_over_time(lab_lambda[6s]) and min_over_time(lab_lambda[6s]) == {rate}"
-        )
-        demand = value(layout, "max(rate(lab_scatter_total[5s]) / lab_db_capacity)")
+        seen = value(layout, steady)
+        demand = value(layout, DEMAND)
     except (OSError, http.client.HTTPException, ValueError, KeyError):
         return False
     return targets == layout.count + 3 and seen is not None and seen >= 5 and demand is not None

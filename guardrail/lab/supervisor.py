@@ -23,12 +23,15 @@ from guardrail.lab import health, hosts, parts
 from guardrail.lab.layout import Layout
 from guardrail.lab.parameters import LOADS, Load
 from guardrail.lab.processes import Identity, descendants, ended, launch, marked, stop, wait_until
-from guardrail.lab.ready import rates_are_full
+from guardrail.lab.ready import DEMAND, SUCCESS, rates_are_full, value
 from guardrail.lab.register import Register, read_register
 from guardrail.lab.tools import Report, Tools, ensure
 
 START_LIMIT = 60.0
 STOP_ROUNDS = 10
+# Between the healthy 0.05 to 0.21 and the tipping point at 1; a gate holds from 0.7.
+STEADY_DEMAND = 0.5
+STEADY_SUCCESS = 0.9
 
 
 class NotStarted(GuardrailError):
@@ -211,7 +214,10 @@ def _settle(register: Register, say: Report) -> None:
     health.fetch(load.address, load.port, f"/ctl?lam={rate}", "POST")
     if not wait_until(lambda: rates_are_full(layout, rate), START_LIMIT, every=0.25):
         raise NotStarted("prometheus: the 5-second rates of the load were not full in a minute")
-    say(f"load: {rate:g} boots/s, the 5-second rates are full")
+    demand, success = value(layout, DEMAND), value(layout, SUCCESS)
+    if demand is None or success is None or demand > STEADY_DEMAND or success < STEADY_SUCCESS:
+        raise NotStarted(f"boot: not in its steady state: demand {demand}, success {success}")
+    say(f"load: {rate:g} boots/s, the 5-second rates are full; demand {demand:.2f} of capacity")
 
 
 def _refuse_if_taken(server: parts.Part) -> None:
