@@ -26,7 +26,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
+    JsonValue,
     WithJsonSchema,
     model_validator,
 )
@@ -91,6 +93,12 @@ Undo = Annotated[
 ]
 
 
+def _one_way(*keys: str) -> ConfigDict:
+    """For the schema: `run` with `match`, or exactly one of the other keys."""
+    ways: list[JsonValue] = [{"required": [key], "maxProperties": 1} for key in keys]
+    return ConfigDict(json_schema_extra={"oneOf": [{"required": ["run", "match"]}, *ways]})
+
+
 class HttpFormat(Format):
     """Fetch http://<host address>:<port><path>; the group of `match` is the version."""
 
@@ -109,6 +117,8 @@ class ConsulAgentFormat(Format):
 class InstalledFormat(Format):
     """How the installed version is read: `run` with `match`, or `http`."""
 
+    model_config = _one_way("http")
+
     run: CommandFormat | None = None
     match: Pattern | None = Field(default=None, description="Its one group is the version.")
     http: HttpFormat | None = None
@@ -122,6 +132,8 @@ class InstalledFormat(Format):
 
 class RunningFormat(Format):
     """How the live process is asked: `consulAgent`, `http`, or `run` with `match`."""
+
+    model_config = _one_way("http", "consulAgent")
 
     run: CommandFormat | None = None
     match: Pattern | None = Field(default=None, description="Its one group is the version.")

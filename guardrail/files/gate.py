@@ -35,7 +35,7 @@ from guardrail.files.values import (
     exactly_one,
     wrong,
 )
-from guardrail.model.gate import Age, Bound, Gate, GateEvidence, Targets
+from guardrail.model.gate import Bound, Gate, GateEvidence, Targets
 
 
 class BoundFormat(Format):
@@ -65,7 +65,9 @@ class TargetsFormat(Format):
 class EvidenceFormat(Format):
     """What makes readings fit to judge by."""
 
-    max_age: SampleAge = Field(default=Age(scrapes=3), description="By the samples' own times.")
+    max_age: SampleAge = Field(
+        default="3 scrapes", validate_default=True, description="By the samples' own times."
+    )
     targets: TargetsFormat | None = None
     zero_when: Query | None = Field(
         default=None, description="An absent series counts as 0 only while this has data."
