@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from guardrail.decide import holds
+from guardrail.decide.bits import has
 from guardrail.decide.transition import bake_needed
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
-from guardrail.model.operation import Hold, State
+from guardrail.model.operation import Exceptional, Hold, State
 
 RANK = ("abort", "host:", "limit:", "gate:", "evidence:", "approval:", "operator:")
 """Which hold a person should look at first."""
@@ -123,7 +124,8 @@ def status(state: State, now: float) -> Status:
             HostState(f.index, "", "in flight", "", f.asked_at) for f in state.in_flight
         ),
         exceptional=tuple(
-            HostState(x.index, x.name, x.outcome, x.reason, x.at) for x in state.exceptional
+            HostState(x.index, x.name, outcome_now(state, x), x.reason, x.at)
+            for x in state.exceptional
         ),
         domains=domain_counts(state),
         gates=tuple(
@@ -148,6 +150,13 @@ def _as_of(state: State, now: float) -> State:
     if state.baking_since is None:
         return state
     return replace(state, baked=state.baked + now - state.baking_since)
+
+
+def outcome_now(state: State, known: Exceptional) -> str:
+    """The host's last outcome, or what has been made of it since."""
+    if has(state.set_aside, known.index):
+        return "set aside"
+    return "waiting" if has(state.waiting, known.index) else known.outcome
 
 
 def domain_counts(state: State) -> tuple[DomainCount, ...]:

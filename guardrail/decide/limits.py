@@ -19,9 +19,13 @@ def away(state: State) -> int:
 
 
 def most_away(state: State) -> int:
-    """How many hosts may be away and down together; never less than one."""
-    cap = state.course.caps.unavailable
-    return max(1, cap // SLOWED) if state.slowed else cap
+    """How many hosts may be away and down together.
+
+    Going slowly halves our own part of the limit (down hosts keep theirs), and leaves one host:
+    halving the whole left no room at all beside a host that was down before.
+    """
+    cap, down = state.course.caps.unavailable, sum(state.course.down)
+    return down + max(1, (cap - down) // SLOWED) if state.slowed and cap > down else cap
 
 
 def room(state: State) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
-from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, Step
+from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, State, Step
 from guardrail.model.plan import Course, Wave
 from guardrail.model.rollout import Rollout
 
@@ -69,23 +69,6 @@ class Planned:
     course: Course | None
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """A run's state as the next run gets it; sets of hosts are hex numbers (decide/carry.py)."""
-
-    digest: str
-    state: str
-    answered: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutInput:
-    """The workflow's argument: a request, and after the first run what it carried."""
-
-    request: PlanRequest
-    carried: Carried | None = None
 
 
 # ---------------------------------------------------------------- host work and watching
@@ -162,6 +145,35 @@ class Said:
     text: str
     in_flight: int
     holds: tuple[str, ...]
+
+
+# ---------------------------------------------------------------- from one run to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A run's state as the next run gets it (decide/carry.py).
+
+    The course is left out (it is loaded again by the plan's digest), and sets of hosts are hex
+    numbers: JSON has no whole number of 100,000 bits. `answered` has the commands obeyed last
+    and their answers, oldest first: a list, since JSON objects come back sorted.
+    """
+
+    digest: str
+    state: State
+    sets: tuple[tuple[str, str], ...]
+    answered: tuple[tuple[str, Said], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutInput:
+    """The workflow's argument: a request, and after the first run what it carried."""
+
+    request: PlanRequest
+    carried: Carried | None = None
+
+
+# ---------------------------------------------------------------- what is shown
 
 
 @dataclass(frozen=True, slots=True)

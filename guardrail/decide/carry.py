@@ -1,0 +1,29 @@
+"""What does one run of a workflow hand to the next, so that nothing is lost and little is sent?
+
+The course stays behind (the next run loads it by the plan's digest), sets of hosts travel as hex
+numbers, and what was known of the gates is not believed: a new run watches anew.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from guardrail.model.messages import Carried, Said
+from guardrail.model.operation import State
+from guardrail.model.plan import Caps, Course
+
+SETS = ("waiting", "changed", "failed", "unknown", "blocked", "set_aside")
+LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
+
+
+def pack(state: State, answered: tuple[tuple[str, Said], ...] = ()) -> Carried:
+    """The state as the next run gets it."""
+    sets = tuple((name, f"{getattr(state, name):x}") for name in SETS)
+    none: dict[str, Any] = dict.fromkeys(SETS, 0)
+    empty = replace(state, course=LEFT_BEHIND, **none)
+    return Carried(state.course.plan, empty, sets, answered)
+
+
+def unpack(carried: Carried, course: Course) -> State:
+    """The state that was packed, with its course."""
+    sets: dict[str, Any] = {name: int(number, 16) for name, number in carried.sets}
+    return replace(carried.state, course=course, **sets)
