@@ -172,10 +172,14 @@ class Apt:
 
 
 def unpack(debs: tuple[Path, ...], into: Path) -> None:
-    """Unpack archives as files; no maintainer script runs."""
+    """Unpack archives as files; no maintainer script runs. Raises AptFailed."""
+    if not shutil.which("dpkg-deb"):
+        raise AptFailed("there is no dpkg-deb on this machine")
     into.mkdir(parents=True, exist_ok=True)
     for deb in debs:
-        subprocess.run(["dpkg-deb", "-x", str(deb), str(into)], check=True)
+        done = subprocess.run(["dpkg-deb", "-x", deb, into], capture_output=True, check=False)
+        if done.returncode:
+            raise AptFailed(f"{deb.name}: {done.stderr.decode(errors='replace').strip()}")
 
 
 def sha256(path: Path) -> str:

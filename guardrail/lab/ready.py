@@ -1,4 +1,4 @@
-"""Has Prometheus seen enough of the lab for a 5-second rate to mean something?"""
+"""Has Prometheus seen enough of the lab for a 5-second rate to mean something, and is all well?"""
 
 import http.client
 import json
@@ -10,6 +10,11 @@ from guardrail.lab.layout import Layout
 
 DEMAND = "max(rate(lab_scatter_total[5s]) / lab_db_capacity)"
 SUCCESS = "sum(rate(lab_boots_ok_total[5s])) / sum(rate(lab_boots_total[5s]))"
+
+OWN_TARGETS = 3
+# Between the healthy 0.05 to 0.21 and the tipping point at 1; a gate holds from 0.7.
+STEADY_DEMAND = 0.5
+STEADY_SUCCESS = 0.9
 
 
 def instant(layout: Layout, query: str) -> list[dict[str, Any]]:
@@ -28,13 +33,15 @@ def value(layout: Layout, query: str) -> float | None:
     return float(result[0]["value"][1]) if len(result) == 1 else None
 
 
-def rates_are_full(layout: Layout, rate: float) -> bool:
-    """All targets are up, and the last 5 s and more were scraped at this load."""
-    steady = f"count_over_time(lab_lambda[6s]) and min_over_time(lab_lambda[6s]) == {rate}"
+def is_steady(layout: Layout, rate: float) -> bool:
+    """All targets are up, the last 5 s and more were scraped at this load, and it is served."""
+    unbroken = f"count_over_time(lab_lambda[6s]) and min_over_time(lab_lambda[6s]) == {rate}"
     try:
-        targets = value(layout, "count(up == 1)")
-        seen = value(layout, steady)
-        demand = value(layout, DEMAND)
+        targets, scrapes = value(layout, "count(up == 1)"), value(layout, unbroken)
+        demand, success = value(layout, DEMAND), value(layout, SUCCESS)
     except (OSError, http.client.HTTPException, ValueError, KeyError):
         return False
-    return targets == layout.count + 3 and seen is not None and seen >= 5 and demand is not None
+    if scrapes is None or demand is None or success is None:
+        return False
+    full = targets == layout.count + OWN_TARGETS and scrapes >= 5
+    return full and demand < STEADY_DEMAND and success > STEADY_SUCCESS

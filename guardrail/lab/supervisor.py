@@ -23,15 +23,12 @@ from guardrail.lab import health, hosts, parts
 from guardrail.lab.layout import Layout
 from guardrail.lab.parameters import LOADS, Load
 from guardrail.lab.processes import Identity, descendants, ended, launch, marked, stop, wait_until
-from guardrail.lab.ready import DEMAND, SUCCESS, rates_are_full, value
+from guardrail.lab.ready import DEMAND, SUCCESS, is_steady, value
 from guardrail.lab.register import Register, read_register
 from guardrail.lab.tools import Report, Tools, ensure
 
 START_LIMIT = 60.0
 STOP_ROUNDS = 10
-# Between the healthy 0.05 to 0.21 and the tipping point at 1; a gate holds from 0.7.
-STEADY_DEMAND = 0.5
-STEADY_SUCCESS = 0.9
 
 
 class NotStarted(GuardrailError):
@@ -93,7 +90,7 @@ def start_part(state: Path, name: str) -> None:
     register = read_register(state)
     part = _part(register, name)
     if not part.running():
-        _launch(register, part)
+        _finish(part, _launch(register, part))
     _await(register, name)
 
 
@@ -202,21 +199,20 @@ def _start(register: Register, tools: Tools, say: Report) -> None:
     _begin(register, parts.python_part(layout, "load", layout.load_url))
     _await(register, *register.parts)
     say(f"{len(every)} consul agents: registered; ring of {layout.slots} + {layout.spares} formed")
-    _settle(register, say)
+    settle(register, say)
 
 
-def _settle(register: Register, say: Report) -> None:
+def settle(register: Register, say: Report) -> None:
     """Warm the cache, start the load, and wait until the rates tell of nothing else."""
     layout, rate = register.layout, LOADS[register.load]
     boot, load = register.parts["boot"], register.parts["load"]
     stored = health.fetch(boot.address, boot.port, f"/prewarm?lam={rate}", "POST").strip()
     say(f"cache: warm, {stored} keys")
     health.fetch(load.address, load.port, f"/ctl?lam={rate}", "POST")
-    if not wait_until(lambda: rates_are_full(layout, rate), START_LIMIT, every=0.25):
-        raise NotStarted("prometheus: the 5-second rates of the load were not full in a minute")
-    demand, success = value(layout, DEMAND), value(layout, SUCCESS)
-    if demand is None or success is None or demand > STEADY_DEMAND or success < STEADY_SUCCESS:
-        raise NotStarted(f"boot: not in its steady state: demand {demand}, success {success}")
+    if not wait_until(lambda: is_steady(layout, rate), START_LIMIT, every=0.25):
+        readings = f"demand {value(layout, DEMAND)}, success {value(layout, SUCCESS)}"
+        raise NotStarted(f"prometheus: no steady state in {START_LIMIT:g} s: {readings}")
+    demand = value(layout, DEMAND)
     say(f"load: {rate:g} boots/s, the 5-second rates are full; demand {demand:.2f} of capacity")
 
 
@@ -236,8 +232,13 @@ def _begin(register: Register, *these: parts.Part) -> None:
     register.add(*these)
     starting = [_launch(register, part) for part in these]
     for part, process in zip(these, starting, strict=True):
-        if part.pid_file and not ended(process, START_LIMIT):
-            raise NotStarted(f"{part.name}: lab-host hangs: {_last_words(Path(part.log))}")
+        _finish(part, process)
+
+
+def _finish(part: parts.Part, process: Identity) -> None:
+    """What a host's `lab-host` starts is there once that has ended."""
+    if part.pid_file and not ended(process, START_LIMIT):
+        raise NotStarted(f"{part.name}: lab-host hangs: {_last_words(Path(part.log))}")
 
 
 def _launch(register: Register, part: parts.Part) -> Identity:

@@ -230,7 +230,7 @@ def _get_consul(tools: Tools, report: Report) -> Iterator[str]:
         _keep(original.read_bytes(), tools.consul(old))
         _relabel(tools, old, new)
         report(f"tools: consul {new} is a relabelled {old}, for the lab only: no new behaviour")
-    except (AptFailed, subprocess.CalledProcessError) as fault:
+    except AptFailed as fault:
         yield (
             f"consul: {fault}; put consul_{CONSUL_PACKAGE}_amd64.deb (sha256 {CONSUL_SHA256}) into "
             f"{cache_folder()} or Consul {old} on PATH, then retry"
