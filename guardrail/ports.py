@@ -9,7 +9,7 @@ from typing import Protocol
 
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
-from guardrail.model.gate import Reading
+from guardrail.model.gate import Age, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,12 @@ class Catalog(Protocol):
 class Metrics(Protocol):
     """A place where service indicators are read."""
 
-    async def read(self, query: str) -> Reading:
-        """One instant query, as a reading: absence and faults are readings too; never raises."""
+    async def read(self, query: str, max_age: Age | None = None) -> Reading:
+        """One instant query, as a reading: absence and faults are readings too; never raises.
+
+        With `max_age`, a reading that rests on older samples is `stale`; each selector of the
+        query is judged against its own scrape interval.
+        """
 
     async def age(self, query: str) -> float | None:
         """Seconds since the oldest newest-sample among the query's selectors; None: no data."""
@@ -84,7 +88,8 @@ class StepResult:
 
     kind: "done" (exit status and output are those of the last step run), "not_begun" (the
     permit was refused or came late), "refused" (a higher token is stored), "died" (the steps
-    had begun, and their runner ended without leaving a status), "blocked" (nothing was begun).
+    had begun, and their runner ended without leaving a status), "running" (they have begun and
+    run still, past their limit), "blocked" (nothing was begun).
     """
 
     kind: str
