@@ -78,7 +78,7 @@ class SshDriver:
         except TimeoutError:
             raise Unreachable(f"{host.name}: {words} did not end within {limit:g} s") from None
         if status is None:
-            raise Unreachable(f"the connection to {host.name} died before an exit status came")
+            raise Unreachable(f"{host.name} lost the connection before an exit status came")
         return status, output
 
     async def apply(self, host: Host, request: StepRequest, permit: Permit) -> StepResult:
@@ -104,10 +104,10 @@ class SshDriver:
         self, host: Host, command: str, *, stdin: bool
     ) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
         async with self._line(host) as line, line.sessions:
-            with translated(host):
+            with translated(host, "does not answer over SSH"):
                 process = await self._start(host, line, command, stdin=stdin)
             try:
-                with translated(host):
+                with translated(host, "lost the connection before an exit status came"):
                     yield process
             finally:
                 process.close()
@@ -175,7 +175,7 @@ class SshDriver:
     async def _dial_one(
         self, hop: Hop, before: list[asyncssh.SSHClientConnection]
     ) -> asyncssh.SSHClientConnection:
-        tunnel: Any = before[-1] if before else ()
+        tunnel: Any = before[-1] if before else None  # never the file's: it is in `hops`
         return await asyncssh.connect(
             hop.host, options=options(self.reach, hop), tunnel=tunnel, config=None
         )
@@ -192,11 +192,12 @@ async def _hang_up(line: _Line) -> None:
         connection.abort()
 
 
-class translated:  # noqa: N801  (used as a verb: `with translated(host)`)
+class translated:  # noqa: N801  (used as a verb: `with translated(...)`)
     """What asyncssh says, in the words of ports: who refused, and who was silent."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, silence: str) -> None:
         self.host = host
+        self.silence = silence
 
     def __enter__(self) -> None: ...
 
@@ -217,4 +218,4 @@ class translated:  # noqa: N801  (used as a verb: `with translated(host)`)
             return
         if isinstance(fault, asyncssh.Error | OSError | TimeoutError):
             reason = str(fault) or "it did not answer in time"
-            raise Unreachable(f"{name} does not answer over SSH: {reason}") from fault
+            raise Unreachable(f"{name} {self.silence}: {reason}") from fault
