@@ -14,7 +14,7 @@ from guardrail.lab import health
 from guardrail.lab.layout import CONSUL_VERSIONS, EXPORTER_VERSIONS, LabHost
 from guardrail.lab.parts import Part
 from guardrail.lab.processes import stop
-from guardrail.lab.register import Register, read_register
+from guardrail.lab.register import read_register
 from guardrail.lab.supervisor import settle, start_part
 
 FIRST = {"consul": CONSUL_VERSIONS[0], "exporter": EXPORTER_VERSIONS[0]}
@@ -23,25 +23,22 @@ FIRST = {"consul": CONSUL_VERSIONS[0], "exporter": EXPORTER_VERSIONS[0]}
 def restore(state: Path) -> None:
     """Raises Refused without a lab, NotStarted when it does not come back to its steady state."""
     register = read_register(state)
-    _restart_missing(register)
-    load = register.parts["load"]
-    health.fetch(load.address, load.port, "/ctl?lam=0", "POST")
+    _control(register.parts["load"], "lam=0")
     used = [host for host in register.layout.hosts if not _is_new(host)]
     # Killed, so that none leaves the catalog and costs the ring a slot.
     agents = [register.parts[f"{host.name}/{agent}"] for host in used for agent in FIRST]
-    stop([p for part in agents if (p := part.running())], signal.SIGKILL)
+    stop([process for part in agents if (process := part.running())], signal.SIGKILL)
     for host in used:
         _make_new(host)
-    _start(state, agents)
-    boot = register.parts["boot"]
-    health.fetch(boot.address, boot.port, "/ctl?cap=none", "POST")
-    settle(register, lambda _: None)
+    # In the order of the first start: later parts need earlier ones.
+    _start(state, [part for part in register.parts.values() if not part.running()])
+    _control(register.parts["boot"], "cap=none")
+    settle(read_register(state), lambda _: None)
 
 
-def _restart_missing(register: Register) -> None:
-    """In the order of the first start: central parts need each other."""
-    missing = [part for part in register.parts.values() if not part.running()]
-    _start(register.layout.state, missing)
+def _control(part: Part, setting: str) -> None:
+    if part.running():
+        health.fetch(part.address, part.port, f"/ctl?{setting}", "POST")
 
 
 def _start(state: Path, parts: Sequence[Part]) -> None:

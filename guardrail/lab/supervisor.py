@@ -212,8 +212,7 @@ def settle(register: Register, say: Report) -> None:
     if not wait_until(lambda: is_steady(layout, rate), START_LIMIT, every=0.25):
         readings = f"demand {value(layout, DEMAND)}, success {value(layout, SUCCESS)}"
         raise NotStarted(f"prometheus: no steady state in {START_LIMIT:g} s: {readings}")
-    demand = value(layout, DEMAND)
-    say(f"load: {rate:g} boots/s, the 5-second rates are full; demand {demand:.2f} of capacity")
+    say(f"load: {rate:g} boots/s, served; the 5-second rates are full")
 
 
 def _refuse_if_taken(server: parts.Part) -> None:
