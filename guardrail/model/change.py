@@ -53,6 +53,8 @@ class Change:
     """The document `Change`. `undo` None means "apply with from and to exchanged".
 
     `timeout` is in seconds, for the whole of `prepare`, `apply` and `verify` on one host.
+    keeps_registered: the steps restart the agent in a way that leaves its node in the catalog,
+    whatever the agent's own configuration says about a SIGTERM.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Change:
     timeout: float
     digest: str = ""
     description: str = ""
+    keeps_registered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

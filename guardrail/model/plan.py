@@ -9,21 +9,23 @@ from typing import Literal
 
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
-from guardrail.model.gate import GateClass
-from guardrail.model.policy import RecoverBy
+from guardrail.model.gate import Age, GateClass
+from guardrail.model.policy import RecoverBy, RollbackWhen
+
+Unit = Literal["hosts", "domains", "seconds", "scrapes", "people"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A limit as it was written, resolved to a number, and where it came from.
 
-    `value` is in hosts or in seconds, as `unit` says; hosts are whole numbers.
+    `value` is in what `unit` says; all but seconds and scrapes are whole numbers.
     """
 
     name: str
     written: str
     value: float
-    unit: Literal["hosts", "domains", "seconds"]
+    unit: Unit
     origin: Origin
 
 
@@ -67,6 +69,7 @@ class GateRule:
 
     grace: seconds that evidence may be missing before a hold. good_for: seconds that it must be
     good again. first_within: seconds from a watcher's start to its first verdict, at the latest.
+    max_ages: how old evidence may be by policy; every one holds, besides the gate's own.
     """
 
     name: str
@@ -78,6 +81,7 @@ class GateRule:
     required_by: Origin
     query: str = ""
     bound: str = ""
+    max_ages: tuple[Age, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ class Course:
     """All that `decide` needs to know of a plan, with names replaced by numbers.
 
     domains[i] is the failure domain (a number) of host i; down[d] counts the hosts of domain d
-    that were down before the operation.
+    that were down before the operation. host_timeout: seconds for one host's change;
+    watch_silence: seconds without a sign of life after which the watcher is lost.
     """
 
     plan: str
@@ -124,6 +129,8 @@ class Course:
     gates: tuple[GateRule, ...]
     approvals: tuple[ApprovalPoint, ...]
     bake_for: float
+    host_timeout: float = 600.0
+    watch_silence: float = 5.0
 
     @property
     def hosts(self) -> int:
@@ -160,3 +167,4 @@ class Plan:
     description: str = ""
     ticket: str = ""
     cache_critical: bool = False
+    rollback_when: RollbackWhen = "ask"

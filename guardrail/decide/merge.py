@@ -1,0 +1,348 @@
+"""Of all policies that cover an operation's hosts, what is the strictest word on each thing?
+
+Every policy that matches any host of the fleet applies to the whole operation, also where it
+matches only hosts that are down or need no change: an outage does not ask which list a host
+was on. Three steps:
+
+    terms    one policy   → what it says, its percentages resolved to hosts
+    merge    two of these → per field the stricter one, with where it was written
+    resolve  the result   → a built-in default where nobody has said anything
+
+A percentage is of the hosts which *its* policy matches, whether they are up, down or finished
+(5 % of 288 is 14, also when 20 of the 288 are down), per domain of the smallest such domain; a
+count of hosts is what it says. `merge` is commutative, associative and idempotent, so the order
+of files never matters, and another policy can only make what is said stricter.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, TypeVar
+
+from guardrail.model.common import Amount, Origin
+from guardrail.model.fleet import Host
+from guardrail.model.gate import Age
+from guardrail.model.policy import Failures, Policy, RecoverBy, RollbackWhen
+
+T = TypeVar("T")
+
+BUILT_IN = Origin("built-in default", "", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated(Generic[T]):
+    """A value, how it was written, and where."""
+
+    value: T
+    written: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What percentages are taken of: hosts in the fleet, hosts that the policy matches, and the
+    matching hosts of the failure domain that has the fewest of them."""
+
+    fleet: int
+    matched: int
+    smallest_domain: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What policies say; None where they are silent.
+
+    Limits are in hosts (domains_at_once in domains), times in seconds. A failure limit is the
+    number that is still allowed. Both maximum ages hold when both are there.
+    """
+
+    unavailable: Stated[int] | None = None
+    unavailable_per_domain: Stated[int] | None = None
+    domains_at_once: Stated[int] | None = None
+    failures: Stated[int] | None = None
+    failures_consecutive: Stated[int] | None = None
+    wave: Stated[int] | None = None
+    pace: Stated[float] | None = None
+    bake: Stated[float] | None = None
+    grace: Stated[float] | None = None
+    max_age_seconds: Stated[float] | None = None
+    max_age_scrapes: Stated[float] | None = None
+    recover_by: Stated[RecoverBy] | None = None
+    recover_for: Stated[float] | None = None
+    rollback_when: Stated[RollbackWhen] | None = None
+    approval_count: Stated[int] | None = None
+    not_requester: Stated[bool] | None = None
+    cache_critical: Stated[bool] | None = None
+    approval_points: tuple[Stated[str], ...] = ()
+    gates: tuple[Stated[str], ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """How careful the operation has to be: `Terms` with a default where nobody has said."""
+
+    unavailable: Stated[int]
+    unavailable_per_domain: Stated[int]
+    domains_at_once: Stated[int]
+    failures: Stated[int]
+    failures_consecutive: Stated[int] | None
+    wave: Stated[int] | None
+    pace: Stated[float]
+    bake: Stated[float]
+    grace: Stated[float]
+    max_age_seconds: Stated[float] | None
+    max_age_scrapes: Stated[float] | None
+    recover_by: Stated[RecoverBy]
+    recover_for: Stated[float]
+    rollback_when: Stated[RollbackWhen]
+    approval_count: Stated[int]
+    not_requester: bool
+    cache_critical: bool
+    approval_points: tuple[Stated[str], ...]
+    gates: tuple[Stated[str], ...]
+    policies: tuple[tuple[str, str], ...]
+
+    @property
+    def max_ages(self) -> tuple[Age, ...]:
+        """The oldest that evidence may be; every one of them holds."""
+        seconds, scrapes = self.max_age_seconds, self.max_age_scrapes
+        by_clock = (Age(seconds=seconds.value),) if seconds else ()
+        by_scrapes = (Age(scrapes=scrapes.value),) if scrapes else ()
+        return by_clock + by_scrapes
+
+
+# ---------------------------------------------------------------- which hosts
+
+
+def matches(policy: Policy, fleet_name: str, agent: str, host: Host) -> bool:
+    """Whether a policy covers a host.
+
+    A condition is met by one of its words, and every condition that is there must be met. A
+    host with no known role meets every condition on roles, and one with no known failure domain
+    every one on domains: what is not known may be what the policy protects.
+    """
+    match = policy.match
+    return (
+        (not match.roles or not host.roles or not set(match.roles).isdisjoint(host.roles))
+        and (not match.fleets or fleet_name in match.fleets)
+        and (not match.labels or not set(match.labels).isdisjoint(host.labels))
+        and (not match.agents or agent in match.agents)
+        and (
+            not match.failure_domains
+            or not host.failure_domain
+            or host.failure_domain in match.failure_domains
+        )
+    )
+
+
+def scope(policy: Policy, fleet_name: str, agent: str, hosts: Sequence[Host]) -> Scope:
+    """How many hosts a policy covers. `hosts`: all of the fleet."""
+    domains = Counter(h.failure_domain for h in hosts if matches(policy, fleet_name, agent, h))
+    return Scope(len(hosts), domains.total(), min(domains.values(), default=0))
+
+
+# ---------------------------------------------------------------- what one policy says
+
+
+def terms(policy: Policy, over: Scope) -> Terms:
+    """What one policy says, with its percentages resolved.
+
+    A cache-critical policy that is silent on `recover.by` says "person": were that only a
+    default, a second policy saying "evidence" would loosen the first.
+    """
+    limits, recover, asked = policy.limits, policy.recover, policy.approvals
+    by: RecoverBy | None = recover.by or ("person" if policy.cache_critical else None)
+    age = policy.evidence.max_age or Age()
+
+    def said(value: T | None, path: str, suffix: str = "") -> Stated[T] | None:
+        return None if value is None else Stated(value, f"{_word(value)}{suffix}", at(path))
+
+    def at(path: str) -> Origin:
+        return where(policy, path)
+
+    def hosts(amount: Amount | None, path: str, of: int) -> Stated[int] | None:
+        return None if amount is None else Stated(_hosts(amount, of, over), str(amount), at(path))
+
+    return Terms(
+        unavailable=hosts(limits.unavailable, "limits.unavailable", over.matched),
+        unavailable_per_domain=hosts(
+            limits.unavailable_per_domain, "limits.unavailablePerDomain", over.smallest_domain
+        ),
+        domains_at_once=said(limits.domains_at_once, "limits.domainsAtOnce"),
+        failures=_failures(policy, over),
+        failures_consecutive=said(
+            limits.failures.consecutive if limits.failures else None, "limits.failures.consecutive"
+        ),
+        wave=hosts(limits.wave, "limits.wave", over.matched),
+        pace=said(limits.pace_between, "limits.pace.between", " s"),
+        bake=said(policy.bake_for, "bake.for", " s"),
+        grace=said(policy.evidence.grace, "evidence.grace", " s"),
+        max_age_seconds=said(age.seconds, "evidence.maxAge", " s"),
+        max_age_scrapes=said(age.scrapes, "evidence.maxAge", " scrapes"),
+        recover_by=said(by, "recover.by" if recover.by else "cacheCritical"),
+        recover_for=said(recover.good_for, "recover.for", " s"),
+        rollback_when=said(policy.rollback_when, "rollback.when"),
+        approval_count=said(asked.count if asked else None, "approvals.count"),
+        not_requester=said(asked.not_requester if asked else None, "approvals.notRequester"),
+        cache_critical=said(policy.cache_critical or None, "cacheCritical"),
+        approval_points=_words(asked.at if asked else (), at("approvals.at")),
+        gates=_words(policy.required_gates, at("gates.require")),
+        policies=((policy.name, policy.digest),),
+    )
+
+
+def where(policy: Policy, path: str) -> Origin:
+    """Where a value was written, or the nearest thing around it whose place is known."""
+    known = dict(policy.origins)
+    while path not in known and "." in path:
+        path = path.rpartition(".")[0]
+    return policy.origin(path)
+
+
+def _word(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _words(words: Iterable[str], origin: Origin) -> tuple[Stated[str], ...]:
+    return tuple(Stated(word, word, origin) for word in sorted(set(words)))
+
+
+def _hosts(amount: Amount, of: int, over: Scope) -> int:
+    """A share is of the hosts that the policy matches, a count is of the fleet; at least one."""
+    return max(1, amount.of(of if amount.percent else over.fleet))
+
+
+def _failures(policy: Policy, over: Scope) -> Stated[int] | None:
+    """The fewer of the hosts and the share that may fail; zero is a word here."""
+    stated: Failures = policy.limits.failures or Failures()
+    path = "limits.failures"
+    found: list[Stated[int]] = []
+    if stated.hosts is not None:
+        found.append(Stated(stated.hosts, f"{stated.hosts}", where(policy, f"{path}.hosts")))
+    if stated.share is not None:
+        of = over.matched if stated.share.percent else over.fleet
+        allowed = stated.share.of(of, least=0)
+        found.append(Stated(allowed, str(stated.share), where(policy, f"{path}.share")))
+    return min(found, key=lambda one: one.value, default=None)
+
+
+# ---------------------------------------------------------------- the stricter of two
+
+Rank = Callable[[Any], float]
+
+
+def _smallest(value: float) -> float:
+    return value
+
+
+def _largest(value: float) -> float:
+    return -value
+
+
+def _in_order(*words: object) -> Rank:
+    return lambda word: float(words.index(word))
+
+
+RANKS: dict[str, Rank] = {
+    "unavailable": _smallest,
+    "unavailable_per_domain": _smallest,
+    "domains_at_once": _smallest,
+    "failures": _smallest,
+    "failures_consecutive": _smallest,
+    "wave": _smallest,
+    "pace": _largest,
+    "bake": _largest,
+    "grace": _smallest,
+    "max_age_seconds": _smallest,
+    "max_age_scrapes": _smallest,
+    "recover_by": _in_order("person", "evidence"),
+    "recover_for": _largest,
+    "rollback_when": _in_order("never", "ask", "auto"),
+    "approval_count": _largest,
+    "not_requester": _in_order(True, False),
+    "cache_critical": _in_order(True, False),
+}
+"""How strict a value of each field is; the lowest is the strictest."""
+
+
+def merge(one: Terms, other: Terms) -> Terms:
+    """Per field the stricter of two; of points, gates and policies all.
+
+    Equal values keep the place that comes first by file and line, whatever the order.
+    """
+    fields: dict[str, Any] = {
+        name: _stricter(getattr(one, name), getattr(other, name), rank)
+        for name, rank in RANKS.items()
+    }
+    return Terms(
+        **fields,
+        approval_points=_union(one.approval_points, other.approval_points),
+        gates=_union(one.gates, other.gates),
+        policies=tuple(sorted({*one.policies, *other.policies})),
+    )
+
+
+def _place(stated: Stated[Any]) -> tuple[str, int, str, str]:
+    origin = stated.origin
+    return origin.file, origin.line, origin.document, stated.written
+
+
+def _stricter(one: Stated[Any] | None, other: Stated[Any] | None, rank: Rank) -> Stated[Any] | None:
+    stated = [value for value in (one, other) if value is not None]
+    return min(stated, key=lambda value: (rank(value.value), _place(value)), default=None)
+
+
+def _union(one: tuple[Stated[str], ...], other: tuple[Stated[str], ...]) -> tuple[Stated[str], ...]:
+    known: dict[str, Stated[str]] = {}
+    for stated in sorted((*one, *other), key=_place):
+        known.setdefault(stated.value, stated)
+    return tuple(known[word] for word in sorted(known))
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def terms_of(
+    policies: Iterable[Policy], fleet_name: str, agent: str, hosts: Sequence[Host]
+) -> Terms:
+    """What all policies that cover any of the fleet's hosts say together."""
+    scopes = ((policy, scope(policy, fleet_name, agent, hosts)) for policy in policies)
+    return reduce(merge, (terms(policy, over) for policy, over in scopes if over.matched), Terms())
+
+
+def resolve(said: Terms) -> Resolved:
+    """The terms, with a safe default where no policy has said anything: never a free pass.
+
+    Defaults: one host away, one a domain, one domain, no failure, a bake of 10 minutes, 10 s of
+    grace, good for 5 minutes, and a person to end a gate's hold where cache-critical.
+    """
+    person: RecoverBy = "person" if said.cache_critical else "evidence"
+    ask: RollbackWhen = "ask"
+    return Resolved(
+        unavailable=said.unavailable or _default(1),
+        unavailable_per_domain=said.unavailable_per_domain or _default(1),
+        domains_at_once=said.domains_at_once or _default(1),
+        failures=said.failures or _default(0),
+        failures_consecutive=said.failures_consecutive,
+        wave=said.wave,
+        pace=said.pace or _default(0.0, " s"),
+        bake=said.bake or _default(600.0, " s"),
+        grace=said.grace or _default(10.0, " s"),
+        max_age_seconds=said.max_age_seconds,
+        max_age_scrapes=said.max_age_scrapes,
+        recover_by=said.recover_by or _default(person),
+        recover_for=said.recover_for or _default(300.0, " s"),
+        rollback_when=said.rollback_when or _default(ask),
+        approval_count=said.approval_count or _default(1),
+        not_requester=said.not_requester is not None and said.not_requester.value,
+        cache_critical=said.cache_critical is not None,
+        approval_points=said.approval_points,
+        gates=said.gates,
+        policies=said.policies,
+    )
+
+
+def _default(value: T, suffix: str = "") -> Stated[T]:
+    return Stated(value, f"{_word(value)}{suffix}", BUILT_IN)

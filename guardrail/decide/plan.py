@@ -1,0 +1,273 @@
+"""What exactly will be done to which hosts, and why may it not start?
+
+`make_plan` puts together what a person asks for, what the worker's source says and what was
+found on the hosts. It always answers with a plan: a reason against starting is a refusal in it,
+so that a person sees the hosts, the limits and *all* reasons at once.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
+from guardrail.decide.merge import Resolved, Stated, matches, resolve, terms_of
+from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
+from guardrail.decide.waves import START, begins_at, cut, in_order, label
+from guardrail.model.change import Change, ChangeRef
+from guardrail.model.common import Origin
+from guardrail.model.fleet import Host
+from guardrail.model.gate import Gate
+from guardrail.model.messages import PlanRequest
+from guardrail.model.plan import (
+    ApprovalPoint,
+    Caps,
+    Course,
+    Excluded,
+    GateRule,
+    Limit,
+    Plan,
+    PlannedHost,
+    Unit,
+    Wave,
+)
+
+SECONDS_PER_HOST = 10.0
+"""What one host is taken to need, where nothing better is known."""
+
+UNKNOWN_SCRAPE = 15.0
+"""Seconds between samples where that could not be measured: Prometheus's usual setting."""
+
+
+def make_plan(
+    request: PlanRequest,
+    found: Found,
+    *,
+    now: float,
+    guards: frozenset[str] = frozenset(),
+    seconds_per_host: float = SECONDS_PER_HOST,
+) -> Plan:
+    """The plan. `now`: seconds since the epoch. guards: names of this program's own servers."""
+    rollout, fleet = request.rollout, request.fleet
+    agent = found.change.agent if found.change else ""
+    care = resolve(terms_of(found.policies, fleet.name, agent, found.hosts))
+    hosts, excluded = split(found, rollout.change)
+    versions = {host.name: found.at(host.name).running for host in hosts}
+    ordered = in_order(hosts, rollout.order, versions, guards)
+    alone = sum(1 for host in ordered if host.name in guards)
+    most = care.wave.value if care.wave else None
+    waves = cut(rollout.stages, len(ordered), most=most, alone=alone)
+    plan = Plan(
+        rollout=rollout.name,
+        fleet=fleet.name,
+        change=replace(rollout.change, digest=found.change.digest if found.change else ""),
+        requester=request.requester,
+        created_at=now,
+        hosts=tuple(planned(host, found, fleet.name, agent) for host in ordered),
+        waves=waves,
+        domains=domains_of(ordered, excluded),
+        excluded=excluded,
+        caps=caps_of(care),
+        limits=limits_of(care),
+        gates=gate_rules(care, found, rollout.gates, rollout.name),
+        approvals=approvals_of(care, request, waves, len(ordered)),
+        bake_for=care.bake.value,
+        policies=care.policies,
+        seconds_expected=0.0,
+        description=rollout.description,
+        ticket=rollout.ticket,
+        cache_critical=care.cache_critical,
+        rollback_when=care.rollback_when.value,
+    )
+    return replace(
+        plan,
+        seconds_expected=seconds_expected(plan, seconds_per_host),
+        refusals=refusals(plan, request, found, care),
+        warnings=warnings(plan, found),
+    )
+
+
+def course_of(plan: Plan, digest: str) -> Course:
+    """The part of a plan that `decide` needs. `digest`: that of the plan as it was stored."""
+    number = {name: i for i, name in enumerate(plan.domains)}
+    down = down_by_domain(plan.excluded)
+    return Course(
+        plan=digest,
+        requester=plan.requester,
+        waves=plan.waves,
+        domains=tuple(number[host.failure_domain] for host in plan.hosts),
+        down=tuple(down[name] for name in plan.domains),
+        caps=plan.caps,
+        gates=plan.gates,
+        approvals=plan.approvals,
+        bake_for=plan.bake_for,
+    )
+
+
+# ---------------------------------------------------------------- hosts
+
+
+def split(found: Found, change: ChangeRef) -> tuple[tuple[Host, ...], tuple[Excluded, ...]]:
+    """The hosts to change, and the ones left out: down, or at the new version already."""
+    hosts: list[Host] = []
+    excluded: list[Excluded] = []
+    for host in found.hosts:
+        seen = found.at(host.name)
+        if host.down:
+            why = f"down: {host.down_reason}" if host.down_reason else "down"
+            excluded.append(Excluded(host.name, host.failure_domain, why, down=True))
+        elif not seen.trouble and seen.installed == seen.running == change.new:
+            why = f"already at {change.new}"
+            excluded.append(Excluded(host.name, host.failure_domain, why, down=False))
+        else:
+            hosts.append(host)
+    return tuple(hosts), tuple(excluded)
+
+
+def planned(host: Host, found: Found, fleet: str, agent: str) -> PlannedHost:
+    """A host as the plan shows it."""
+    seen = found.at(host.name)
+    return PlannedHost(
+        name=host.name,
+        address=host.address,
+        failure_domain=host.failure_domain,
+        roles=host.roles,
+        labels=host.labels,
+        version_seen=seen.running,
+        restart=restart_in_words(host, seen, found.change),
+        policies=tuple(p.name for p in found.policies if matches(p, fleet, agent, host)),
+        inventory=host.inventory,
+    )
+
+
+def restart_in_words(host: Host, seen: Seen, change: Change | None) -> str:
+    """What restarting the agent does to the catalog; empty where that is no question."""
+    what = f"{host.name} ({', '.join(host.roles) or 'no known role'})"
+    if not seen.leaves:
+        return ""
+    if seen.leaves == "no":
+        return "stays registered: leave_on_terminate is false"
+    if change is not None and change.keeps_registered:
+        return f"stays registered: change {change.name} says that it keeps the node registered"
+    if seen.leaves == "unknown":
+        return f"may deregister {what}: leave_on_terminate could not be read from its agent"
+    return (
+        f"SIGTERM deregisters {what} for about {LEAVE_SECONDS:g} s: leave_on_terminate is not false"
+    )
+
+
+def domains_of(hosts: Iterable[Host], excluded: Iterable[Excluded]) -> tuple[str, ...]:
+    """The failure domains of the hosts to change and of those that are down, sorted."""
+    down = {host.failure_domain for host in excluded if host.down}
+    return tuple(sorted({host.failure_domain for host in hosts} | down))
+
+
+# ---------------------------------------------------------------- limits
+
+
+def caps_of(care: Resolved) -> Caps:
+    """The limits as `decide` keeps them."""
+    consecutive = care.failures_consecutive
+    return Caps(
+        unavailable=care.unavailable.value,
+        unavailable_per_domain=care.unavailable_per_domain.value,
+        domains_at_once=care.domains_at_once.value,
+        failures=care.failures.value,
+        failures_consecutive=consecutive.value if consecutive else None,
+        pace=care.pace.value,
+    )
+
+
+def limits_of(care: Resolved) -> tuple[Limit, ...]:
+    """Every limit as written, resolved, and where from, for people to read."""
+    rows: tuple[tuple[str, Unit, Stated[int] | Stated[float] | None], ...] = (
+        ("unavailable", "hosts", care.unavailable),
+        ("unavailablePerDomain", "hosts", care.unavailable_per_domain),
+        ("domainsAtOnce", "domains", care.domains_at_once),
+        ("failures", "hosts", care.failures),
+        ("failures.consecutive", "hosts", care.failures_consecutive),
+        ("wave", "hosts", care.wave),
+        ("pace.between", "seconds", care.pace),
+        ("bake.for", "seconds", care.bake),
+        ("evidence.grace", "seconds", care.grace),
+        ("evidence.maxAge", "seconds", care.max_age_seconds),
+        ("evidence.maxAge", "scrapes", care.max_age_scrapes),
+        ("recover.for", "seconds", care.recover_for),
+        ("approvals.count", "people", care.approval_count if care.approval_points else None),
+    )
+    return tuple(
+        Limit(name, stated.written, float(stated.value), unit, stated.origin)
+        for name, unit, stated in rows
+        if stated is not None
+    )
+
+
+def most_away(plan: Plan) -> int:
+    """How many hosts can ever be away at once, by all limits and what is down already."""
+    caps, down = plan.caps, sum(down_by_domain(plan.excluded).values())
+    return max(1, min(caps.unavailable - down, caps.unavailable_per_domain * caps.domains_at_once))
+
+
+def seconds_expected(plan: Plan, per_host: float) -> float:
+    """Seconds that the plan takes when nothing holds it: work or pace, and a bake a wave."""
+    return sum(_wave_seconds(plan, wave, per_host) for wave in plan.waves)
+
+
+def _wave_seconds(plan: Plan, wave: Wave, per_host: float) -> float:
+    """The longer of two: turns of `per_host` with as many hosts as may be away, or begins one
+    `pace` apart and the last host's work; then the bake."""
+    hosts = wave.end - wave.begin
+    work = math.ceil(hosts / most_away(plan)) * per_host
+    paced = (hosts - 1) * plan.caps.pace + per_host
+    return max(work, paced) + plan.bake_for
+
+
+# ---------------------------------------------------------------- gates and approvals
+
+
+def gate_rules(
+    care: Resolved, found: Found, also: Sequence[str], rollout: str
+) -> tuple[GateRule, ...]:
+    """The gates that are asked for and there, as the engine needs them."""
+    there = {gate.name: gate for gate in found.gates}
+    return tuple(
+        _rule(there[name], care, found.watching.get(name, Watching()), origin)
+        for name, origin in gates_asked(care, also, rollout)
+        if name in there
+    )
+
+
+def _rule(gate: Gate, care: Resolved, watching: Watching, origin: Origin) -> GateRule:
+    return GateRule(
+        name=gate.name,
+        gate_class=gate.gate_class,
+        grace=care.grace.value,
+        recover_by=care.recover_by.value,
+        good_for=care.recover_for.value,
+        first_within=first_within(gate, watching),
+        required_by=origin,
+        query=gate.query,
+        bound=str(gate.bound),
+        max_ages=care.max_ages,
+    )
+
+
+def first_within(gate: Gate, watching: Watching) -> float:
+    """Seconds from a watcher's start to the first verdict: enough distinct samples, one more
+    since the first may just have been missed, and the time-out of the last read."""
+    scrape = UNKNOWN_SCRAPE if watching.scrape is None else watching.scrape
+    readings = max(gate.fail_after, gate.pass_after) + 1
+    return readings * max(gate.every, scrape) + watching.timeout
+
+
+def approvals_of(
+    care: Resolved, request: PlanRequest, waves: Sequence[Wave], hosts: int
+) -> tuple[ApprovalPoint, ...]:
+    """The points that the rollout has; the strictest count holds at each of them."""
+    points: dict[str, ApprovalPoint] = {}
+    for stated in care.approval_points:
+        wave = begins_at(stated.value, request.rollout.stages, waves, hosts)
+        point = label(stated.value)
+        if wave is not None and point not in points:
+            count = care.approval_count.value
+            points[point] = ApprovalPoint(point, wave, count, care.not_requester, stated.origin)
+    return tuple(sorted(points.values(), key=lambda point: (point.wave, point.point != START)))
