@@ -43,6 +43,7 @@ from guardrail.files.values import (
     Port,
     exactly_one,
     not_yet,
+    shown,
     wrong,
 )
 from guardrail.model.change import (
@@ -75,6 +76,12 @@ def _command(value: list[str]) -> list[str]:
     return value
 
 
+def _path(value: str) -> str:
+    if not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError(f"a path such as /metrics is needed, found {shown(value)}")
+    return value
+
+
 def _same_is_none(value: Any) -> Any:
     if isinstance(value, str):
         if value == "same":
@@ -84,6 +91,9 @@ def _same_is_none(value: Any) -> Any:
 
 
 Argument = Annotated[str, AfterValidator(_argument)]
+HttpPath = Annotated[
+    str, AfterValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})
+]
 CommandFormat = Annotated[list[Argument], Field(min_length=1), AfterValidator(_command)]
 _STEPS = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1}}
 Undo = Annotated[
@@ -103,7 +113,7 @@ class HttpFormat(Format):
     """Fetch http://<host address>:<port><path>; the group of `match` is the version."""
 
     port: Port
-    path: str = Field(pattern="^/")
+    path: HttpPath
     match: Pattern
 
 

@@ -41,6 +41,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _OTHER_BASE = re.compile(r"[-+]?0[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _NULLS = ("", "~", "null", "Null", "NULL")
+_SAID = "said already"
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -247,10 +248,11 @@ class _Composer:
     def _key(self, node: _Node, parent: _Open) -> _Leaf:
         if not isinstance(node, _Leaf):
             self.say(node.spot, "a key must be a single word, not a list or a mapping")
-            return _Leaf(node.spot, "?")
+            return _Leaf(node.spot, None, wrong=_SAID)
         name = node.spot.text
         if name == "<<":
             self.say(node.spot, "`<<` is no key of YAML 1.2; write the keys out, or use *alias")
+            return _Leaf(node.spot, None, wrong=_SAID)
         for key in parent.keys:
             if key.spot.text == name:
                 self.say(node.spot, f"the key `{name}` stands here twice, first {_at(key.spot)}")
@@ -273,6 +275,8 @@ class _Composer:
                 return [walk(item, (*path, n)) for n, item in enumerate(node.items)]
             table: dict[str, Data] = {}
             for key, item in zip(node.keys, node.items, strict=True):
+                if key.wrong == _SAID:
+                    continue
                 name = key.spot.text or ""
                 keys[(*path, name)] = key.spot
                 table[name] = walk(item, (*path, name))
