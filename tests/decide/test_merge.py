@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decide.plan_builders import amount, fleets, hosts, percent, policies, policy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardrail.decide.merge import (
@@ -24,6 +24,7 @@ from guardrail.model.fleet import Host
 from guardrail.model.gate import Age
 from guardrail.model.policy import Approvals, Failures, Match, PolicyEvidence, Recover
 
+CALM = settings(deadline=None)
 HOST = Host("list", "c1", "127.0.0.1", "a", roles=("memcached",), labels=(("env", "prod"),))
 
 
@@ -208,21 +209,25 @@ some_terms = st.builds(terms, policies(), st.just(Scope(20, 10, 4))) | st.builds
 )
 
 
+@CALM
 @given(some_terms, some_terms)
 def test_merge_is_commutative(one, other):
     assert merge(one, other) == merge(other, one)
 
 
+@CALM
 @given(some_terms, some_terms, some_terms)
 def test_merge_is_associative(one, two, three):
     assert merge(merge(one, two), three) == merge(one, merge(two, three))
 
 
+@CALM
 @given(some_terms)
 def test_merge_is_idempotent_and_silence_changes_nothing(one):
     assert merge(one, one) == one == merge(one, Terms()) == merge(Terms(), one)
 
 
+@CALM
 @given(some_terms, some_terms)
 def test_merge_takes_one_of_the_two_and_never_the_looser(one, other):
     both = merge(one, other)
@@ -247,6 +252,7 @@ def as_strict(more, less):
     return numbers and words and set(more.policies) >= set(less.policies)
 
 
+@CALM
 @given(st.lists(policies(), max_size=4), policies(), fleets(), st.randoms())
 def test_adding_a_policy_never_loosens_and_order_does_not_matter(known, added, fleet, random):
     before = terms_of(known, "f", "consul", fleet)
@@ -259,6 +265,7 @@ def test_adding_a_policy_never_loosens_and_order_does_not_matter(known, added, f
         assert resolve(before).recover_by.value in ("evidence", resolve(after).recover_by.value)
 
 
+@CALM
 @given(st.lists(policies(), max_size=4), fleets())
 def test_limits_are_whole_numbers_of_hosts_and_never_nothing(known, fleet):
     found = resolve(terms_of(known, "f", "consul", fleet))
