@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
-from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, State, Step
+from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, State, Step, Verb
 from guardrail.model.plan import Course, Wave
 from guardrail.model.rollout import Rollout
 
@@ -21,8 +21,7 @@ UPDATE = "say"
 """The one update: a person's command (`Say`), answered by `Said`."""
 
 JUDGED = "judged"
-LOST = "watcher_lost"
-"""The watcher's signals."""
+"""The watcher's signal: `Judged`."""
 
 STATUS = "status"
 EXPLAIN = "explain"
@@ -116,10 +115,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class MayBegin:
-    """The permit: valid for 0.3 s from the moment the question was sent."""
+    """The permit: valid for 0.3 s from the moment the question was sent.
+
+    in_flight: hosts asked and not answered, for who compares targets with the plan.
+    """
 
     allowed: bool
     reason: str = ""
+    in_flight: int = 0
 
 
 # ---------------------------------------------------------------- what people say and hear
@@ -130,7 +133,7 @@ class Say:
     """A person's command, see `operation.Commanded`. `id` makes saying it twice harmless."""
 
     id: str
-    verb: str
+    verb: Verb
     by: str
     reason: str = ""
     point: str = ""
@@ -167,10 +170,15 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class RolloutInput:
-    """The workflow's argument: a request, and after the first run what it carried."""
+    """The workflow's argument: a request, and after the first run what it carried.
+
+    run_events: events of history from which the first quiet moment begins a new run (8,000
+    replay in about 1.4 s; the server's limit is 51,200).
+    """
 
     request: PlanRequest
     carried: Carried | None = None
+    run_events: int = 8_000
 
 
 # ---------------------------------------------------------------- what is shown

@@ -1,0 +1,178 @@
+"""An engine for tests: the real workflow on a Temporal test server, with made-up hands and eyes.
+
+Hosts answer as `Hands.outcomes` says (by name, one outcome a try), gates judge as `Eyes` says.
+"""
+
+import asyncio
+import time
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from guardrail.model import messages
+from guardrail.model.change import ChangeRef
+from guardrail.model.common import Amount
+from guardrail.model.fleet import Fleet, HostList
+from guardrail.model.messages import (
+    HostAnswer,
+    HostTask,
+    Judged,
+    MayBegin,
+    Planned,
+    PlanRequest,
+    RolloutInput,
+    Said,
+    Say,
+    Status,
+    WatchTask,
+)
+from guardrail.model.plan import Course
+from guardrail.model.rollout import Rollout
+from guardrail.twins import Turn, judgement
+from guardrail_workflows.worker import make_worker
+
+
+@dataclass
+class World:
+    """What the made-up activities share. `begun` has (name, turn, attempt) of each beginning."""
+
+    course: Course
+    client: Client
+    takes: float = 0.0
+    outcomes: dict[str, list[str]] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    refusals: tuple[str, ...] = ()
+    begun: list[tuple[str, int, int]] = field(default_factory=list)
+    watches: list[int] = field(default_factory=list)
+    hang: asyncio.Event | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @activity.defn(name=messages.PLAN_OPERATION)
+    async def plan(self, request: PlanRequest) -> Planned:
+        course = replace(self.course, requester=request.requester)
+        return Planned("sha256:x", None if self.refusals else course, self.refusals, ())
+
+    @activity.defn(name=messages.LOAD_COURSE)
+    async def load(self, digest: str) -> Course:
+        return self.course
+
+    @activity.defn(name=messages.CHANGE_HOST)
+    async def change(self, task: HostTask) -> HostAnswer:
+        name = f"host-{task.index:03d}"
+        handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
+        may = await handle.query(messages.MAY_BEGIN, result_type=MayBegin)
+        if not may.allowed:
+            return HostAnswer(task.index, task.turn, "not_begun", name, may.reason)
+        self.begun.append((name, task.turn, activity.info().attempt))
+        if self.hang is not None:
+            while not self.hang.is_set():
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(self.takes)
+        queue = self.outcomes.get(name, [])
+        outcome = queue.pop(0) if queue else "changed"
+        return HostAnswer(task.index, task.turn, outcome, name, "as the test says")
+
+    @activity.defn(name=messages.WATCH_GATES)
+    async def watch(self, task: WatchTask) -> None:
+        self.watches.append(task.turn)
+        handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
+        told: dict[str, str] = {}
+        while True:
+            for rule in self.course.gates:
+                verdict = self.verdicts.get(rule.name, "pass")
+                if told.get(rule.name) != verdict and verdict != "silent":
+                    told[rule.name] = verdict
+                    turn = Turn(time.time(), rule.name, verdict)
+                    await handle.signal(messages.JUDGED, Judged(task.turn, judgement(turn)))
+            activity.heartbeat()
+            await asyncio.sleep(0.02)
+
+    @property
+    def activities(self):
+        return [self.plan, self.load, self.change, self.watch]
+
+
+@dataclass
+class Running:
+    """An operation that has been started, and what a person does with it."""
+
+    world: World
+    handle: WorkflowHandle
+    name: str
+
+    async def say(self, verb, by="bob", *, ident=None, **fields) -> Said:
+        say = Say(ident or uuid.uuid4().hex, verb, by, **fields)
+        return await self.handle.execute_update(messages.UPDATE, say, result_type=Said)
+
+    async def status(self) -> Status:
+        return await self.handle.query(messages.STATUS, result_type=Status)
+
+    async def until(self, condition, limit=20.0) -> Status:
+        """The first status for which `condition` is true; fails with the last one seen."""
+        give_up = time.monotonic() + limit
+        while True:
+            status = await self.status()
+            if condition(status):
+                return status
+            assert time.monotonic() < give_up, status.sentence
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def real_server():
+    """A real Temporal development server: real time, search attributes, updates."""
+    import shutil
+    import sys
+    from pathlib import Path
+
+    from temporalio.common import SearchAttributeKey
+
+    beside = Path(sys.executable).parent / "temporal"
+    binary = str(beside) if beside.exists() else shutil.which("temporal")
+    keys = [SearchAttributeKey.for_keyword("GuardrailPhase")]
+    keys += [SearchAttributeKey.for_keyword("GuardrailOperation")]
+    keys += [SearchAttributeKey.for_keyword("GuardrailFleet")]
+    held = SearchAttributeKey.for_bool("GuardrailHeld")
+    env = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=binary,
+        data_converter=pydantic_data_converter,
+        search_attributes=[*keys, held],
+        dev_server_log_level="error",
+        dev_server_extra_args=[
+            "--dynamic-config-value",
+            "history.maximumBufferedEventsBatch=5000",
+            "--dynamic-config-value",
+            'history.timerProcessorMaxTimeShift="10ms"',
+        ],
+    )
+    async with env:
+        yield env
+
+
+@asynccontextmanager
+async def operation(client: Client, world: World, name: str | None = None, **fields):
+    """A worker with the made-up activities, and an operation started on it."""
+    name = name or f"op-{uuid.uuid4().hex[:8]}"
+    async with make_worker(client, world.activities):
+        handle = await start(client, name, **fields)
+        yield Running(world, handle, name)
+
+
+async def start(
+    client: Client, name: str, requester: str = "ann", run_events=8000
+) -> WorkflowHandle:
+    rollout = Rollout("r", "cache", ChangeRef("c", "1", "2", "d"), (Amount(100, True),))
+    fleet = Fleet("cache", HostList(()))
+    return await client.start_workflow(
+        messages.ROLLOUT,
+        RolloutInput(PlanRequest(name, rollout, fleet, requester), run_events=run_events),
+        id=messages.workflow_id(name),
+        task_queue=messages.TASK_QUEUE,
+        result_type=Status,
+    )

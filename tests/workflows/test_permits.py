@@ -1,0 +1,92 @@
+"""Permits: one question in flight, good for 0.3 s from sending; silence is not consent."""
+
+import asyncio
+
+import pytest
+
+from guardrail.model.messages import MayBegin
+from guardrail_workflows.permits import VALID, Permits
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+YES, NO = MayBegin(True), MayBegin(False, "held on operator:bob")
+
+
+async def test_an_answer_is_shared_and_good_for_three_tenths_of_a_second():
+    clock, asked = Clock(), []
+
+    async def ask(operation):
+        asked.append(operation)
+        return YES
+
+    permits = Permits(ask, clock)
+    answers = await asyncio.gather(*(permits.may_begin("op") for _ in range(50)))
+    assert answers == [YES] * 50
+    assert asked == ["op"]
+    clock.now += VALID - 0.01
+    await permits.may_begin("op")
+    assert len(asked) == 1
+    clock.now += 0.02
+    await permits.may_begin("op")
+    assert len(asked) == 2
+
+
+async def test_an_answer_that_took_too_long_is_asked_for_again():
+    clock, delays = Clock(), [0.4, 0.1]
+
+    async def ask(_):
+        clock.now += delays.pop(0)
+        return YES if not delays else NO
+
+    assert await Permits(ask, clock).may_begin("op") == YES
+    assert delays == []
+
+
+async def test_an_explicit_no_is_a_no_at_once():
+    async def ask(_):
+        return NO
+
+    assert await Permits(ask, Clock()).may_begin("op") == NO
+
+
+async def test_silence_ends_in_a_no_that_says_so():
+    clock = Clock()
+
+    async def ask(_):
+        clock.now += 3.0
+        raise OSError("no worker")
+
+    answer = await Permits(ask, clock).may_begin("op")
+    assert not answer.allowed
+    assert "no permit within 10 s" in answer.reason
+
+
+async def test_operations_do_not_share_answers():
+    async def ask(operation):
+        return YES if operation == "a" else NO
+
+    permits = Permits(ask, Clock())
+    assert (await permits.may_begin("a")).allowed
+    assert not (await permits.may_begin("b")).allowed
+
+
+@pytest.mark.parametrize("limit", [0.05])
+async def test_a_question_that_hangs_does_not_hang_the_host(limit):
+    forever = asyncio.Event()
+
+    async def ask(_):
+        await forever.wait()
+        return YES
+
+    permits = Permits(ask, patience=limit)
+    answer = await permits.may_begin("op")
+    assert not answer.allowed
+    question = permits._known["op"].question
+    question.cancel()

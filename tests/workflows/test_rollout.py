@@ -1,0 +1,165 @@
+"""The rollout workflow on a real Temporal server, with made-up hands and eyes."""
+
+import pytest
+import pytest_asyncio
+from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
+
+from guardrail.model import messages
+from guardrail.model.common import Origin
+from guardrail.model.messages import Status
+from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
+
+from engine import World, operation, real_server
+
+pytestmark = pytest.mark.temporal
+HERE = Origin("policy test", "test.yaml", 1)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server():
+    async with real_server() as env:
+        yield env
+
+
+def course(*ends, approvals=(), bake=0.2, by="person", unavailable=2):
+    waves = tuple(Wave(str(e), b, e) for b, e in zip((0, *ends[:-1]), ends, strict=True))
+    gates = (GateRule("margin", "safety", 1.0, by, 0.5, 5.0, HERE, "q", "below 0.7"),)
+    caps = Caps(unavailable, unavailable, 3, 0)
+    domains = tuple(i % 3 for i in range(ends[-1]))
+    return Course("sha256:x", "ann", waves, domains, (0, 0, 0), caps, gates, approvals, bake)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_rollout_completes_and_changes_every_host_once(server):
+    world = World(course(1, 4, 9), server.client)
+    async with operation(server.client, world) as op:
+        end = await op.handle.result()
+    assert end.phase == "completed"
+    assert end.changed == 9
+    assert sorted(name for name, _, _ in world.begun) == [f"host-{i:03d}" for i in range(9)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_refused_plan_starts_nothing_and_says_why(server):
+    world = World(course(3), server.client, refusals=("no host may go: all is down",))
+    async with operation(server.client, world) as op:
+        with pytest.raises(WorkflowFailureError) as failed:
+            await op.handle.result()
+    assert failed.value.cause.type == "Refused"
+    assert failed.value.cause.details == ("no host may go: all is down",)
+    assert world.begun == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_failing_gate_holds_and_a_person_resumes(server):
+    world = World(course(1, 6), server.client, takes=0.1)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        world.verdicts["margin"] = "fail"
+        held = await op.until(lambda s: s.holds and not s.in_flight)
+        assert [hold.name for hold in held.holds] == ["gate:margin"]
+        begun = len(world.begun)
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await op.say("resume")
+        assert "nothing here is yours to clear now" in str(refused.value.cause)
+        world.verdicts["margin"] = "pass"
+        await op.until(lambda s: s.gates[0].judgement.verdict == "pass")
+        assert len(world.begun) == begun
+        await op.say("resume")
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 6)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_pause_said_twice_with_one_id_is_obeyed_once(server):
+    world = World(course(1, 6), server.client, takes=0.1)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.phase == "running")
+        first = await op.say("pause", reason="lunch", ident="one")
+        again = await op.say("pause", reason="lunch", ident="one")
+        assert first == again
+        status = await op.status()
+        assert [hold.name for hold in status.holds] == ["operator:bob"]
+        assert sum("pause by bob" in note.text for note in status.story) == 1
+        await op.say("resume")
+        assert (await op.handle.result()).phase == "completed"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_approval_is_waited_for_and_the_requester_does_not_count(server):
+    point = ApprovalPoint("start", 0, 1, True, HERE)
+    world = World(course(2, approvals=(point,)), server.client)
+    async with operation(server.client, world) as op:
+        held = await op.until(lambda s: s.holds)
+        assert [hold.name for hold in held.holds] == ["approval:start"]
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await op.say("approve", by="ann", point="start")
+        assert "wants somebody else" in str(refused.value.cause)
+        assert world.begun == []
+        await op.say("approve", by="cid", point="start")
+        assert (await op.handle.result()).phase == "completed"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_unknown_host_holds_until_a_person_retries(server):
+    world = World(course(1, 3), server.client, outcomes={"host-000": ["unknown"]})
+    async with operation(server.client, world) as op:
+        held = await op.until(lambda s: s.holds)
+        assert [hold.name for hold in held.holds] == ["host:host-000"]
+        assert held.unknown == 1
+        await op.say("retry", hosts=("host-000",))
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 3)
+    turns = [turn for name, turn, _ in world.begun if name == "host-000"]
+    assert len(turns) == 2
+    assert turns[0] < turns[1]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_abort_leaves_done_hosts_done_and_says_which(server):
+    world = World(course(1, 6), server.client, takes=0.2)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        said = await op.say("abort", reason="wrong version")
+        end = await op.handle.result()
+    assert end.phase == "aborted"
+    assert "at most" in said.text
+    assert end.changed == len(world.begun)
+    assert any("wrong version" in reason for reason in end.finish_reasons)
+    assert int(end.changed_hosts, 16).bit_count() == end.changed
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_silent_gates_hold_and_nothing_begins(server):
+    world = World(course(3), server.client, verdicts={"margin": "silent"})
+    async with operation(server.client, world) as op:
+        held = await op.until(lambda s: s.holds)
+        assert [hold.name for hold in held.holds] == ["evidence:margin"]
+        assert world.begun == []
+        await op.say("abort", reason="enough")
+        assert (await op.handle.result()).phase == "aborted"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_memo_says_what_holds_without_a_worker(server):
+    world = World(course(3), server.client)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.phase == "running")
+        await op.say("pause", reason="lunch")
+    described = await op.handle.describe()
+    assert "operator:bob: lunch" in await described.memo_value(messages.MEMO_SUMMARY)
+    await op.handle.terminate()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_new_run_goes_on_where_the_last_one_ended(server):
+    world = World(course(1, 3, 5, 8, 12), server.client)
+    async with operation(server.client, world, run_events=30) as op:
+        handle = server.client.get_workflow_handle(messages.workflow_id(op.name))
+        first = (await handle.describe()).run_id
+        end: Status = await op.handle.result()
+        last = (await handle.describe()).run_id
+    assert first != last
+    assert (end.phase, end.changed) == ("completed", 12)
+    assert len({name for name, _, _ in world.begun}) == len(world.begun) == 12
+    assert len(world.watches) == len(set(world.watches)) > 1

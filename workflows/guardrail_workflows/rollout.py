@@ -1,0 +1,304 @@
+"""How does an operation live on Temporal? It carries events to `decide`, actions to activities, and
+waits; it decides nothing itself.
+
+One workflow an operation. Everything that happens goes through `_happen`, which is synchronous:
+handlers return at once, and nothing is ever half decided. Host activities run straight from here;
+one long-lived activity watches the gates.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy, SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from guardrail.decide import carry, explain
+    from guardrail.decide.commands import answer, refusal
+    from guardrail.decide.transition import decide, may_begin
+    from guardrail.model import messages
+    from guardrail.model.messages import (
+        HostAnswer,
+        HostTask,
+        Judged,
+        MayBegin,
+        Planned,
+        RolloutInput,
+        Said,
+        Say,
+        Status,
+        WatchTask,
+    )
+    from guardrail.model.operation import (
+        Action,
+        BeginHost,
+        Commanded,
+        Event,
+        GateJudged,
+        HostAnswered,
+        Started,
+        State,
+        Ticked,
+        Watch,
+        WatchAgain,
+        WatcherLost,
+    )
+    from guardrail.model.plan import Course
+
+PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
+HELD = SearchAttributeKey.for_bool("GuardrailHeld")
+
+REMEMBERED = 100
+"""How many answered commands are remembered, so that saying one twice does nothing twice."""
+
+LOST_WORKER_ONLY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=1.0,
+    non_retryable_error_types=["Refused", "Exception"],
+)
+"""Host activities answer everything themselves; what Temporal repeats is a lost worker's."""
+
+
+@workflow.defn(name=messages.ROLLOUT)
+class RolloutWorkflow:
+    """A rollout from its plan to its end."""
+
+    @workflow.init
+    def __init__(self, given: RolloutInput) -> None:
+        self.request = given.request
+        self.run_events = given.run_events
+        self.state = State(_unplanned(given), given.request.operation)
+        self.answered: list[tuple[str, Said]] = []
+        self.wake_at: float | None = None
+        self.watcher: asyncio.Task[None] | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.told = ""
+
+    @workflow.run
+    async def run(self, given: RolloutInput) -> Status:
+        """Plan (or go on with what was carried), then carry events until the end."""
+        if given.carried is None:
+            await self._plan()
+        else:
+            await self._go_on(given)
+        waker = self._task(self._wake())
+        await workflow.wait_condition(lambda: self.state.finished or self._may_continue())
+        waker.cancel()
+        if not self.state.finished:
+            self._continue_as_new()
+        return await self._end()
+
+    # ------------------------------------------------------------ beginning, going on, ending
+
+    async def _plan(self) -> None:
+        planned: Planned = await workflow.execute_activity(
+            messages.PLAN_OPERATION,
+            self.request,
+            result_type=Planned,
+            start_to_close_timeout=timedelta(minutes=15),
+            heartbeat_timeout=timedelta(seconds=30),
+            retry_policy=RetryPolicy(maximum_attempts=3),
+        )
+        if planned.course is None or planned.refusals:
+            raise ApplicationError(
+                "the plan is refused", *planned.refusals, type="Refused", non_retryable=True
+            )
+        self.state = State(planned.course, self.request.operation)
+        self._happen(Started(workflow.time()))
+
+    async def _go_on(self, given: RolloutInput) -> None:
+        assert given.carried is not None  # noqa: S101 - run() has just looked
+        course: Course = await workflow.execute_activity(
+            messages.LOAD_COURSE,
+            given.carried.digest,
+            result_type=Course,
+            start_to_close_timeout=timedelta(seconds=30),
+        )
+        self.state = carry.unpack(given.carried, course)
+        self.answered = list(given.carried.answered)
+        self._happen(WatchAgain(workflow.time()))
+
+    def _may_continue(self) -> bool:
+        """A long history, and a quiet moment: nothing in flight and nobody being answered."""
+        long = workflow.info().get_current_history_length() >= self.run_events
+        return long and not self.state.in_flight and workflow.all_handlers_finished()
+
+    def _continue_as_new(self) -> None:
+        carried = carry.pack(self.state, tuple(self.answered))
+        workflow.continue_as_new(RolloutInput(self.request, carried, self.run_events))
+
+    async def _end(self) -> Status:
+        if self.watcher is not None:
+            self.watcher.cancel()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return explain.status(self.state, workflow.time())
+
+    # ------------------------------------------------------------ events in, actions out
+
+    def _happen(self, event: Event) -> None:
+        decision = decide(self.state, event)
+        self.state, self.wake_at = decision.state, decision.wake_at
+        for action in decision.actions:
+            self._do(action)
+        self._tell()
+
+    def _do(self, action: Action) -> None:
+        if isinstance(action, BeginHost):
+            self._task(self._change(action))
+        elif isinstance(action, Watch):
+            if self.watcher is not None:
+                self.watcher.cancel()
+            self.watcher = self._task(self._watch(action.turn))
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task that is kept alive until it is done."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def _wake(self) -> None:
+        """Say that time has passed, whenever `decide` has asked to be told."""
+        while not self.state.finished:
+            at = self.wake_at
+            wait = None if at is None else timedelta(seconds=max(0.0, at - workflow.time()))
+            try:
+                await workflow.wait_condition(lambda at=at: self.wake_at != at, timeout=wait)  # type: ignore[misc]
+            except TimeoutError:
+                self._happen(Ticked(workflow.time()))
+
+    async def _change(self, begin: BeginHost) -> None:
+        """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
+        course, state = self.state.course, self.state
+        task = HostTask(state.name, course.plan, begin.index, begin.turn, begin.direction)
+        try:
+            said: HostAnswer = await workflow.execute_activity(
+                messages.CHANGE_HOST,
+                task,
+                result_type=HostAnswer,
+                start_to_close_timeout=timedelta(seconds=course.host_timeout + 30),
+                heartbeat_timeout=timedelta(seconds=5),
+                retry_policy=LOST_WORKER_ONLY,
+                summary=f"host {begin.index}, turn {begin.turn}",
+            )
+        except ActivityError as error:
+            name = f"host number {begin.index}"
+            said = HostAnswer(begin.index, begin.turn, "unknown", name, _cause(error))
+        self._happen(
+            HostAnswered(
+                workflow.time(), said.index, said.turn, said.outcome, said.name, said.reason
+            )
+        )
+
+    async def _watch(self, turn: int) -> None:
+        """Watch the gates until the watcher is lost, which is an event of its own."""
+        task = WatchTask(self.state.name, self.state.course.plan, turn)
+        began = workflow.time()
+        try:
+            await workflow.execute_activity(
+                messages.WATCH_GATES,
+                task,
+                start_to_close_timeout=timedelta(days=30),
+                heartbeat_timeout=timedelta(seconds=self.state.course.watch_silence),
+                retry_policy=RetryPolicy(maximum_attempts=1),
+                summary=f"gates, turn {turn}",
+            )
+            reason = "it ended by itself"
+        except ActivityError as error:
+            reason = _cause(error)
+        # A watcher that ends at once would otherwise be started again without end.
+        await asyncio.sleep(max(0.0, began + 1.0 - workflow.time()))
+        self._happen(WatcherLost(workflow.time(), turn, reason))
+
+    # ------------------------------------------------------------ what is shown outside
+
+    def _tell(self) -> None:
+        """Keep the state in words where it can be read without a worker."""
+        text = self._summary()
+        if text == self.told:
+            return
+        self.told = text
+        workflow.set_current_details("\n".join(explain.explain(self.state)))
+        workflow.upsert_memo({messages.MEMO_SUMMARY: text})
+        workflow.upsert_search_attributes(
+            [PHASE.value_set(self.state.phase), HELD.value_set(bool(self.state.holds))]
+        )
+
+    def _summary(self) -> str:
+        """Phase, wave, holds and ends: what changes rarely enough to be kept in the memo."""
+        state = self.state
+        if state.finished:
+            return explain.sentence(state)
+        wave = f"wave {state.wave + 1} of {len(state.course.waves)}"
+        holds = [f"{hold.name}: {'; '.join(hold.reasons)}" for hold in state.holds]
+        return f"{state.phase}, {wave}" + (f"; held on {' | '.join(holds)}" if holds else "")
+
+    @workflow.query(name=messages.STATUS)
+    def status(self) -> Status:
+        """The operation as a record."""
+        return explain.status(self.state, workflow.time())
+
+    @workflow.query(name=messages.EXPLAIN)
+    def explained(self) -> list[str]:
+        """The operation in lines of text."""
+        return list(explain.explain(self.state))
+
+    @workflow.query(name=messages.MAY_BEGIN)
+    def permit(self) -> MayBegin:
+        """Whether hosts that were asked to begin may do so."""
+        names = ", ".join(hold.name for hold in self.state.holds)
+        reason = f"held on {names}" if names else self.state.phase
+        return MayBegin(may_begin(self.state), reason, len(self.state.in_flight))
+
+    # ------------------------------------------------------------ what comes from outside
+
+    @workflow.signal(name=messages.JUDGED)
+    def judged(self, report: Judged) -> None:
+        """A watcher's report."""
+        self._happen(GateJudged(workflow.time(), report.turn, report.judgement))
+
+    @workflow.update(name=messages.UPDATE)
+    def say(self, say: Say) -> Said:
+        """A person's command. Said twice with one id, it is obeyed once and answered twice."""
+        known = dict(self.answered).get(say.id)
+        if known is not None:
+            return known
+        command = self._command(say)
+        self._happen(command)
+        holds = tuple(hold.name for hold in self.state.holds)
+        said = Said(answer(self.state, command), len(self.state.in_flight), holds)
+        self.answered = [*self.answered, (say.id, said)][-REMEMBERED:]
+        return said
+
+    @say.validator
+    def _may_be_said(self, say: Say) -> None:
+        """Refuse before anything is recorded."""
+        if say.id in dict(self.answered):
+            return
+        if self.state.phase == "planned":
+            raise ApplicationError("it is still being planned; say it again then", type="Refused")
+        why = refusal(self.state, self._command(say))
+        if why is not None:
+            raise ApplicationError(why, type="Refused")
+
+    def _command(self, say: Say) -> Commanded:
+        return Commanded(
+            workflow.time(), say.verb, say.by, say.reason, say.point, say.hosts, say.over
+        )
+
+
+def _unplanned(given: RolloutInput) -> Course:
+    """The course of an operation whose plan is not there yet: nothing may begin on it."""
+    return replace(carry.LEFT_BEHIND, requester=given.request.requester)
+
+
+def _cause(error: ActivityError) -> str:
+    """What ended an activity, in words."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return f"{type(cause).__name__}: {cause}"
