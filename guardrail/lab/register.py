@@ -17,12 +17,16 @@ from guardrail.lab.processes import Identity
 
 @dataclass(slots=True)
 class Register:
-    """The parts by name, with the layout they were started for. `id` marks this lab's processes."""
+    """The parts by name, and the layout they were started for.
+
+    `id` marks this lab's processes; `complete` says that `up` came to its end.
+    """
 
     layout: Layout
     id: str
     started: float
     load: Load = "peak"
+    complete: bool = False
     parts: dict[str, Part] = field(default_factory=dict)
 
     def add(self, *parts: Part) -> None:
@@ -43,6 +47,7 @@ class Register:
             "block": self.layout.block,
             "count": self.layout.count,
             "load": self.load,
+            "complete": self.complete,
             "parts": [part.as_json() for part in self.parts.values()],
         }
         path = self.layout.state_file
@@ -58,7 +63,7 @@ def read_register(state: Path) -> Register:
         body = json.loads(path.read_text())
         layout = Layout(state, body["block"], body["count"])
         parts = {fields["name"]: Part.from_json(fields) for fields in body["parts"]}
-        return Register(layout, body["id"], body["started"], body["load"], parts)
+        return Register(layout, body["id"], body["started"], body["load"], body["complete"], parts)
     except FileNotFoundError:
         raise Refused(f"no lab was started in {state}; start one with: guardrail lab up") from None
     except (ValueError, KeyError, TypeError) as fault:

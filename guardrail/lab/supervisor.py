@@ -105,6 +105,8 @@ def _is_up(state: Path) -> bool:
         return False
     register = read_register(state)
     running = register.running()
+    if running and not register.complete:
+        raise Refused(f"a start of the lab in {state} was broken off; run: guardrail lab down")
     if running and len(running) < len(register.parts):
         missing = len(register.parts) - len(running)
         raise Refused(f"{missing} parts of the lab in {state} are down; run: guardrail lab down")
@@ -174,7 +176,10 @@ def _start(register: Register, tools: Tools, say: Report) -> None:
     argv, environment = parts.install_database(layout, tools)
     with (layout.logs / "install-db.log").open("wb") as log:
         install = subprocess.Popen(
-            argv, env={**os.environ, **environment}, stdout=log, stderr=subprocess.STDOUT
+            argv,
+            env={**os.environ, **environment, hosts.LAB_ID: register.id},
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
     try:
         _begin(register, server)
@@ -200,6 +205,8 @@ def _start(register: Register, tools: Tools, say: Report) -> None:
     _await(register, *register.parts)
     say(f"{len(every)} consul agents: registered; ring of {layout.slots} + {layout.spares} formed")
     settle(register, say)
+    register.complete = True
+    register.write()
 
 
 def settle(register: Register, say: Report) -> None:
