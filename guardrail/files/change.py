@@ -14,6 +14,7 @@
       apply: [[switch, consul, "{to}"], [restart, consul]]
       undo: same                        # apply with from and to exchanged; or steps of its own
       verify: {consulCatalog: {within: 30s}}
+      keepsRegistered: false            # true: these steps leave the node in Consul's catalog
       timeout: 5m                       # for all of it on one host
 
 Commands are lists of arguments and no shell reads them. `{from}`, `{to}`, `{version}` (the
@@ -180,6 +181,10 @@ class SpecFormat(Format):
     apply: list[CommandFormat] = Field(min_length=1, description="The change itself, once.")
     undo: Undo = Field(description="`same`, or steps that bring back the former version.")
     verify: VerifyFormat | None = None
+    keeps_registered: bool = Field(
+        default=False,
+        description="The steps leave the node in Consul's catalog, whatever a SIGTERM would do.",
+    )
     timeout: DurationAboveZero = Field(description="For all of it on one host.")
 
     @model_validator(mode="after")
@@ -224,6 +229,7 @@ def to_change(written: ChangeFormat, place: Place) -> Change:
         timeout=spec.timeout,
         digest=place.digest(),
         description=written.metadata.description,
+        keeps_registered=spec.keeps_registered,
     )
 
 
