@@ -14,13 +14,17 @@ from guardrail.model.gate import Age, Reading
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """One node as the catalog's servers see it. `version` is what the agent gossips."""
+    """One node as the catalog's servers see it. `version` is what the agent gossips.
+
+    `failing` names the checks of the node that are critical.
+    """
 
     node: str
     address: str
     version: str | None
     alive: bool
     services: tuple[str, ...]
+    failing: tuple[str, ...] = ()
 
 
 class Inventory(Protocol):
@@ -39,6 +43,34 @@ class Catalog(Protocol):
 
     async def entry(self, node: str) -> CatalogEntry | None:
         """One node, or None when it is not in the catalog. Raises Unanswered."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartEffect:
+    """What restarting a host's agent will do to the catalog.
+
+    leaves: whether a stop takes the node out of the catalog; None: the agent does not say.
+    services: what goes with it.
+    """
+
+    version: str | None
+    leaves: bool | None
+    services: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = ", ".join(self.services) or "no service"
+        if self.leaves is None:
+            return f"this restart may deregister the node with {named}: its agent does not say"
+        if self.leaves:
+            return f"this restart will deregister the node with {named} for about 5 s"
+        return f"this restart keeps the node and {named} registered"
+
+
+class Restarts(Protocol):
+    """What a restart of the agent on one host will do, asked before it is done."""
+
+    async def restart_effect(self, host: Host) -> RestartEffect:
+        """Read from the host's own agent. Raises Unreachable, BadCredentials."""
 
 
 class Metrics(Protocol):
