@@ -179,7 +179,8 @@ def python_part(layout: Layout, name: str, url: str) -> Part:
     """One of the lab's own processes: boot, load or ring."""
     address, _, port = url.removeprefix("http://").partition(":")
     argv = (sys.executable, "-m", f"guardrail.lab.{name}", *layout.as_arguments())
-    environment = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    own = str(Path(__file__).resolve().parents[2])
+    environment = {"PYTHONPATH": ":".join(filter(None, (own, os.environ.get("PYTHONPATH"))))}
     return _central(layout, name, address, int(port), argv, environment=environment)
 
 

@@ -48,6 +48,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sshd": (("sshd",), ("openssh-server",)),
     "ssh-keygen": (("ssh-keygen",), ("openssh-client",)),
 }
+CONSUL_ROOT = "consul-root"
 NSS_WRAPPER = "libnss_wrapper.so"
 
 _RELABELLED = """\
@@ -228,6 +229,7 @@ def _get_consul(tools: Tools, report: Report) -> Iterator[str]:
     try:
         original = _consul_on_path(old) or _unpack_consul(tools.folder, report)
         _keep(original.read_bytes(), tools.consul(old))
+        shutil.rmtree(tools.folder / CONSUL_ROOT, ignore_errors=True)
         _relabel(tools, old, new)
         report(f"tools: consul {new} is a relabelled {old}, for the lab only: no new behaviour")
     except AptFailed as fault:
@@ -253,8 +255,8 @@ def _unpack_consul(folder: Path, report: Report) -> Path:
         _keep(_download_consul(folder).read_bytes(), deb)
     if (digest := sha256(deb)) != CONSUL_SHA256:
         raise AptFailed(f"{deb} has sha256 {digest}, not the expected one; remove it")
-    unpack((deb,), folder / "consul-root")
-    return folder / "consul-root" / "usr" / "bin" / "consul"
+    unpack((deb,), folder / CONSUL_ROOT)
+    return folder / CONSUL_ROOT / "usr" / "bin" / "consul"
 
 
 def _download_consul(folder: Path) -> Path:

@@ -40,22 +40,27 @@ class Server:
         return await asyncio.start_server(self._serve, host, port, backlog=1024)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.LimitOverrunError):
-            while True:
-                first, headers = await _headers(reader)
-                await reader.readexactly(int(headers.get("content-length", "0")))
-                status, body = await self._answer(first)
-                data = body.encode()
-                head = (
-                    f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\n"
-                    f"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                    f"Content-Length: {len(data)}\r\n\r\n"
-                )
-                writer.write(head.encode() + data)
-                await writer.drain()
-                if headers.get("connection", "").lower() == "close":
-                    break
-        writer.close()
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.LimitOverrunError):
+                while await self._exchange(reader, writer):
+                    pass
+        finally:
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request and its answer; whether another may follow."""
+        first, headers = await _headers(reader)
+        await reader.readexactly(int(headers.get("content-length", "0")))
+        status, body = await self._answer(first)
+        data = body.encode()
+        head = (
+            f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\n"
+            f"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n"
+        )
+        writer.write(head.encode() + data)
+        await writer.drain()
+        return headers.get("connection", "").lower() != "close"
 
     async def _answer(self, first: str) -> Reply:
         method, target, _ = first.split(" ", 2)
@@ -86,6 +91,11 @@ class Client:
                 return await self._exchange(method, target, body)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
             raise ConnectionError(f"{self._host}:{self._port} broke off: {fault}") from fault
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop()[1].close()
 
     async def _exchange(
         self, method: str, target: str, body: bytes

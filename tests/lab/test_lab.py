@@ -90,6 +90,10 @@ async def test_default_leave_costs_a_slot_and_promotes_a_spare(fresh_lab: Lab) -
     assert await asyncio.to_thread(lab.wait_for, lambda: host.name in lab.ring()["spares"], 10)
     assert lab.ring()["slots"][0] == ring["spares"][0]
     assert lab.ring()["spares"] == [*ring["spares"][1:], host.name]
+    # Both were emptied: the spare before it took the slot, the host when it came back.
+    for name in (ring["spares"][0], host.name):
+        flushes = f'memcached_cmd_flush{{host="{name}"}}'
+        assert await asyncio.to_thread(lab.wait_for, lambda q=flushes: lab.value(q) == 1, 5)
 
 
 async def test_the_first_restart_onto_keep_registered_keeps_it_registered(fresh_lab: Lab) -> None:
