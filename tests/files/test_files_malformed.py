@@ -263,7 +263,7 @@ def test_a_fault_is_named_at_its_place_with_what_is_allowed(
 
 
 def test_no_fault_is_said_twice_in_other_words() -> None:
-    """Only where the piece stood for a required key there are two faults: that it is missing too."""
+    """Two faults come only where a required key went too: that it is missing is the second."""
     several = set()
     for document, piece, instead, _, _ in CASES:
         with pytest.raises(InvalidFile) as refused:
