@@ -187,8 +187,8 @@ def terms(policy: Policy, over: Scope) -> Terms:
         approval_count=said(asked.count if asked else None, "approvals.count"),
         not_requester=said(asked.not_requester if asked else None, "approvals.notRequester"),
         cache_critical=said(policy.cache_critical or None, "cacheCritical"),
-        approval_points=_words(asked.at if asked else (), at("approvals.at")),
-        gates=_words(policy.required_gates, at("gates.require")),
+        approval_points=_words(policy, asked.at if asked else (), "approvals.at"),
+        gates=_words(policy, policy.required_gates, "gates.require"),
         policies=((policy.name, policy.digest),),
     )
 
@@ -205,8 +205,10 @@ def _word(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _words(words: Iterable[str], origin: Origin) -> tuple[Stated[str], ...]:
-    return tuple(Stated(word, word, origin) for word in sorted(set(words)))
+def _words(policy: Policy, words: Sequence[str], path: str) -> tuple[Stated[str], ...]:
+    """Each word of a list once, sorted, with the place of its first mention."""
+    first = {word: where(policy, f"{path}.{words.index(word)}") for word in words}
+    return tuple(Stated(word, word, first[word]) for word in sorted(first))
 
 
 def _hosts(amount: Amount, of: int, over: Scope) -> int:

@@ -202,6 +202,15 @@ def test_a_place_that_is_not_known_falls_back_to_what_is_around_it():
     assert found.bake.origin == Origin("policy loose", "loose.yaml", 1)
 
 
+def test_each_word_of_a_list_has_its_own_place():
+    places = (
+        ("gates.require", Origin("policy p", "p.yaml", 3)),
+        ("gates.require.1", Origin("policy p", "p.yaml", 5)),
+    )
+    found = terms(replace(LOOSE, required_gates=("z", "b"), origins=places), Scope(3, 3, 3))
+    assert [(gate.value, gate.origin.line) for gate in found.gates] == [("b", 5), ("z", 3)]
+
+
 # ---------------------------------------------------------------- laws
 
 some_terms = st.builds(terms, policies(), st.just(Scope(20, 10, 4))) | st.builds(
