@@ -1,0 +1,81 @@
+"""Where is everything on this machine, and who is asking?
+
+Read from the environment (`GUARDRAIL_*`) at entry points only: a command line or a worker makes
+one `Settings` and hands on what others need. How Temporal is reached is not here: that is
+Temporal's own environment configuration (`TEMPORAL_ADDRESS`, profiles, TLS; edges/temporal.py).
+"""
+
+import getpass
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from guardrail.errors import Refused
+
+PREFIX = "GUARDRAIL_"
+
+
+def _state_home() -> Path:
+    """The XDG state folder; a relative XDG_STATE_HOME is to be ignored (XDG base directories)."""
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".local" / "state") / "guardrail"
+
+
+class Settings(BaseSettings):
+    """What the environment says; fields are read from GUARDRAIL_STATE, GUARDRAIL_SOURCE, ...
+
+    state: the folder for databases, plans and logs. source: the worker's folder of policies,
+    changes, gates and sources; None is the shipped one. store: an fsspec URL for plans; empty is
+    the folder `plans` of `state`. user: who acts, recorded as unverified; empty is the login name.
+    debug: show tracebacks.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
+
+    state: Path = Field(default_factory=_state_home)
+    source: Path | None = None
+    store: str = ""
+    user: str = ""
+    debug: bool = False
+
+    @field_validator("state", mode="before")
+    @classmethod
+    def _absolute(cls, value: object) -> object:
+        """A relative folder would be another one for the worker than for the command line."""
+        return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+
+    @classmethod
+    def read(cls) -> "Settings":
+        """The settings of this process. Raises Refused, naming the variable that is wrong."""
+        try:
+            return cls()
+        except ValidationError as error:
+            wrong = [_told(details["loc"], details["msg"]) for details in error.errors()]
+            raise Refused(*wrong) from None
+
+    @property
+    def plans(self) -> str:
+        """The URL of the plan store."""
+        return self.store or f"file://{self.state / 'plans'}"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the log files."""
+        return self.state / "logs"
+
+    @property
+    def identity(self) -> str:
+        """Who acts: GUARDRAIL_USER, else the login name; empty when neither is known."""
+        if self.user:
+            return self.user
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError):  # no login name and no entry for this uid: containers
+            return ""
+
+
+def _told(location: tuple[int | str, ...], message: str) -> str:
+    variable = PREFIX + "_".join(str(part) for part in location).upper()
+    return f"the environment variable {variable} cannot be used: {message}"
