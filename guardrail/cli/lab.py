@@ -13,7 +13,7 @@ from rich.console import Console
 
 from guardrail.cli.json_out import dump
 from guardrail.cli.session import Json
-from guardrail.cli.text import Line, Look, Span, clean, columns, line, plain, to_rich, wrap
+from guardrail.cli.text import Line, Look, Span, clean, line, plain, table, to_rich, wrap
 from guardrail.cli.watch import look_of
 from guardrail.errors import Refused
 
@@ -126,16 +126,8 @@ def status_rows(lab: "LabStatus", look: Look) -> list[Line]:
 
 
 def _parts(lab: "LabStatus", look: Look) -> list[Line]:
-    cells = [_cells(part, look) for part in lab.parts]
-    table = columns([row[:4] for row in cells], look.width)
-    rows: list[Line] = []
-    for number, (*head, health) in enumerate(cells):
-        if table is None:
-            pairs = [piece for cell in head for piece in (Span("  "), cell)]
-            rows += wrap((*pairs, Span("  "), health), look.width, 4)
-        else:
-            rows += wrap((*table[number], Span("  "), health), look.width, 8)
-    return rows
+    drawn = table([_cells(part, look) for part in lab.parts], look.width, 8)
+    return [row for rows in drawn for row in rows]
 
 
 def _cells(part: "PartStatus", look: Look) -> list[Span]:

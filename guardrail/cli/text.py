@@ -213,6 +213,29 @@ def columns(rows: Sequence[Sequence[Span]], width: int, indent: int = 2) -> list
     return [_padded(row, sizes, indent) for row in rows]
 
 
+def table(rows: Sequence[Sequence[Span]], width: int, hang: int = 6) -> list[list[Line]]:
+    """Each row as its lines: columns as far as they fit, then the other cells, wrapped."""
+    fitting = range(len(rows[0]) if rows else 0, 0, -1)
+    for kept in fitting:
+        heads = columns([row[:kept] for row in rows], width)
+        if heads is not None:
+            size = max(length(head) for head in heads)
+            return [
+                wrap(_followed(head, row[kept:], size), width, hang)
+                for head, row in zip(heads, rows, strict=True)
+            ]
+    return [wrap(_followed((), row, 0), width, hang) for row in rows]
+
+
+def _followed(head: Line, rest: Sequence[Span], size: int) -> Line:
+    spans = list(head)
+    gap = size - length(head)
+    for cell in rest:
+        spans += [Span(" " * (gap + 2)), cell] if cell.text else []
+        gap = 0
+    return _trimmed(spans)
+
+
 def _padded(row: Sequence[Span], sizes: Sequence[int], indent: int) -> Line:
     spans = [Span(" " * indent)]
     for cell, size in zip(row, sizes, strict=True):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from guardrail.cli.view import Snapshot, Trend
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
+from guardrail.model.fleet import Fleet, HostList
 from guardrail.model.gate import Judgement, Reading
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Hold, Note
@@ -26,12 +27,12 @@ ORIGIN = Origin("policy cache", "policies/cache.yaml", 12)
 NAME = "consul-1.8.8"
 
 
-def plan(hosts: int = 30, **fields: object) -> Plan:
+def plan(many: int = 30, **fields: object) -> Plan:
     waves = (
         Wave("1", 0, 1),
-        Wave("25%", 1, hosts // 4),
-        Wave("50%", hosts // 4, hosts // 2),
-        Wave("100%", hosts // 2, hosts),
+        Wave("25%", 1, many // 4),
+        Wave("50%", many // 4, many // 2),
+        Wave("100%", many // 2, many),
     )
     made = Plan(
         rollout=NAME,
@@ -39,7 +40,7 @@ def plan(hosts: int = 30, **fields: object) -> Plan:
         change=ChangeRef("consul-agent", "1.8.7", "1.8.8"),
         requester="ana",
         created_at=T,
-        hosts=tuple(host(number) for number in range(hosts)),
+        hosts=tuple(host(number) for number in range(many)),
         waves=waves,
         domains=("a", "b", "c"),
         excluded=(Excluded("cache-900", "a", "down: serfHealth critical", True),),
@@ -50,6 +51,8 @@ def plan(hosts: int = 30, **fields: object) -> Plan:
         bake_for=20.0,
         policies=(("cache", "sha256:a"),),
         seconds_expected=300.0,
+        where=Fleet("cache", HostList(())),
+        host_timeout=60.0,
         warnings=("the baseline is young",),
     )
     return replace(made, **fields)

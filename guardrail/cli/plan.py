@@ -1,0 +1,114 @@
+"""`guardrail plan FILE...`: what exactly would be done, within which limits, and what stands
+against it?
+
+The same planning as the worker's, from here: it asks the inventory, every host and every gate,
+and changes nothing. Exit 0: it may start; 1: it would be refused; 2: a file is wrong; 3: a
+service does not answer.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from guardrail.cli.json_out import dump
+from guardrail.cli.plan_view import plan_rows
+from guardrail.cli.session import By, Interrupted, Json, person, run, settings
+from guardrail.cli.text import to_rich
+from guardrail.cli.watch import look_of
+from guardrail.edges.compose import edges_of
+from guardrail.errors import Refused
+from guardrail.files import Documents, load, shipped_policies
+from guardrail.model.messages import PlanRequest
+from guardrail.model.plan import Plan
+from guardrail.planning import plan_rollout
+
+EXAMPLE = "Example: guardrail plan examples/consul-agents --source examples/consul-agents/source"
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help="Files or folders: one Rollout, its Fleet.")
+]
+SourceFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--source", metavar="DIR", help="The worker's source [GUARDRAIL_SOURCE, shipped]."
+    ),
+]
+
+
+def plan(
+    files: Files,
+    source: SourceFolder = None,
+    by: By = "",
+    everything: Annotated[bool, typer.Option("--all", help="Shorten no list.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a rollout would do, in which order and within which limits; change nothing."""
+    known = settings()
+    given = load(files)
+    request = requested(given, person(by, known))
+    folder = source_folder(source or known.source)
+    documents = load([folder])
+    try:
+        made = run(planned(request, documents))
+    except Interrupted:
+        raise Interrupted(said="Interrupted; nothing was changed.") from None
+    made = replace(made, warnings=(*made.warnings, *strangers(given, documents, folder)))
+    if as_json:
+        typer.echo(dump(made))
+    else:
+        console = Console(highlight=False)
+        look = look_of(console, whole=True)
+        console.print(to_rich(plan_rows(made, look, everything=everything)), end="")
+    raise typer.Exit(1 if made.refusals else 0)
+
+
+def requested(documents: Documents, requester: str) -> PlanRequest:
+    """What these documents ask for. Raises Refused when not one rollout and its fleet are there."""
+    rollout = documents.rollout()
+    fleet = documents.fleet(rollout.fleet)
+    return PlanRequest(rollout.name, rollout, fleet, requester)
+
+
+def source_folder(named: Path | None) -> Path:
+    """The folder whose policies, changes and gates count. Raises Refused when it is none."""
+    folder = named or shipped_policies()
+    if not folder.is_dir():
+        raise Refused(f"the source {folder} is not a folder; name one: --source DIR")
+    return folder
+
+
+async def planned(request: PlanRequest, documents: Documents) -> Plan:
+    """The plan from the real inventory, hosts and gates. Raises Refused, Unanswered."""
+    name = request.rollout.change.name
+    change = next((change for change in documents.changes if change.name == name), None)
+    async with edges_of(request.fleet, change) as edges:
+        return await plan_rollout(
+            request,
+            documents,
+            edges.inventory,
+            edges.probing,
+            edges.restarts,
+            metrics_of=edges.metrics_of,
+            now=time.time(),
+        )
+
+
+def strangers(given: Documents, source: Documents, folder: Path) -> tuple[str, ...]:
+    """Documents among the files that do not count, since the worker's source has not the same."""
+    kinds = (
+        ("policy", given.policies, source.policies),
+        ("change", given.changes, source.changes),
+        ("gate", given.gates, source.gates),
+    )
+    known = {(kind, item.name, item.digest) for kind, _, there in kinds for item in there}
+    return tuple(
+        f"{kind} {item.name} in the files given is not the one in the source {folder}: it does "
+        "not count (--source names another source)"
+        for kind, items, _ in kinds
+        for item in items
+        if (kind, item.name, item.digest) not in known
+    )
