@@ -15,7 +15,7 @@ from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
 from guardrail.decide.waves import START, begins_at, cut, in_order, label
 from guardrail.model.change import Change, ChangeRef
 from guardrail.model.common import Origin
-from guardrail.model.fleet import Host
+from guardrail.model.fleet import Fleet, Host, HostList
 from guardrail.model.gate import Gate
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import (
@@ -73,6 +73,8 @@ def make_plan(
         bake_for=care.bake.value,
         policies=care.policies,
         seconds_expected=0.0,
+        where=without_hosts(fleet),
+        host_timeout=found.change.timeout if found.change else 0.0,
         description=rollout.description,
         ticket=rollout.ticket,
         cache_critical=care.cache_critical,
@@ -100,7 +102,14 @@ def course_of(plan: Plan, digest: str) -> Course:
         gates=plan.gates,
         approvals=plan.approvals,
         bake_for=plan.bake_for,
+        host_timeout=plan.host_timeout,
     )
+
+
+def without_hosts(fleet: Fleet) -> Fleet:
+    """The fleet's document without the hosts it lists: the plan has them already."""
+    listed = isinstance(fleet.inventory, HostList)
+    return replace(fleet, inventory=HostList(())) if listed else fleet
 
 
 # ---------------------------------------------------------------- hosts
@@ -248,7 +257,15 @@ def _rule(gate: Gate, care: Resolved, watching: Watching, origin: Origin) -> Gat
         query=gate.query,
         bound=str(gate.bound),
         max_ages=care.max_ages,
+        silence=silence(gate, watching),
+        digest=gate.digest,
     )
+
+
+def silence(gate: Gate, watching: Watching) -> float:
+    """Seconds without a sign of life after which a watcher is lost: max(5, 2 x every + read
+    time-out). The read time-out is below it, so that a hang has a name first (design.md §7)."""
+    return max(5.0, 2 * gate.every + watching.timeout)
 
 
 def first_within(gate: Gate, watching: Watching) -> float:

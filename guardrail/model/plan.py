@@ -9,6 +9,7 @@ from typing import Literal
 
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
+from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Age, GateClass
 from guardrail.model.policy import RecoverBy, RollbackWhen
 
@@ -70,6 +71,8 @@ class GateRule:
     grace: seconds that evidence may be missing before a hold. good_for: seconds that it must be
     good again. first_within: seconds from a watcher's start to its first verdict, at the latest.
     max_ages: how old evidence may be by policy; every one holds, besides the gate's own.
+    silence: seconds without a sign of life after which its watcher is lost. digest: of the gate's
+    document, so that a gate that was changed since is not taken for this one.
     """
 
     name: str
@@ -82,6 +85,8 @@ class GateRule:
     query: str = ""
     bound: str = ""
     max_ages: tuple[Age, ...] = ()
+    silence: float = 5.0
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,7 @@ class Course:
     """All that `decide` needs to know of a plan, with names replaced by numbers.
 
     domains[i] is the failure domain (a number) of host i; down[d] counts the hosts of domain d
-    that were down before the operation. host_timeout: seconds for one host's change;
-    watch_silence: seconds without a sign of life after which the watcher is lost.
+    that were down before the operation. host_timeout: seconds for one host's change.
     """
 
     plan: str
@@ -130,7 +134,11 @@ class Course:
     approvals: tuple[ApprovalPoint, ...]
     bake_for: float
     host_timeout: float = 600.0
-    watch_silence: float = 5.0
+
+    @property
+    def watch_silence(self) -> float:
+        """Seconds without a sign of life after which the watcher is lost: the slowest gate's."""
+        return max((gate.silence for gate in self.gates), default=5.0)
 
     @property
     def hosts(self) -> int:
@@ -144,6 +152,7 @@ class Plan:
 
     refusals: why it may not start (empty when it may); warnings: what a person should know.
     created_at: seconds since the epoch. seconds_expected: what it will take when nothing holds.
+    where: the fleet's document without listed hosts. host_timeout: seconds for one host's change.
     """
 
     rollout: str
@@ -162,6 +171,8 @@ class Plan:
     bake_for: float
     policies: tuple[tuple[str, str], ...]
     seconds_expected: float
+    where: Fleet
+    host_timeout: float
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     description: str = ""

@@ -7,7 +7,7 @@ silence is an event of its own (design.md §7).
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -19,14 +19,6 @@ Report = Callable[[Judgement], Awaitable[None]]
 """Tells the operation of a changed verdict; told again after the next reading if it raises."""
 Heartbeat = Callable[[Sequence[Trend]], None]
 """Shows life, with each gate's last readings (JSON once a converter has written it)."""
-
-
-def heartbeat_timeout(every: Iterable[float], read_limit: float) -> float:
-    """Seconds of silence after which a watcher is lost: max(5, 2 x every + read time-out).
-
-    Of several gates the slowest counts. `read_limit` is below it, so a hang has a name first.
-    """
-    return max(5.0, 2 * max(every, default=0.0) + read_limit)
 
 
 @dataclass(slots=True)

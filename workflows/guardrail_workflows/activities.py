@@ -1,0 +1,241 @@
+"""What do the workflow's words do in the world?
+
+Each activity gathers what it needs, lets an edge do it, and answers with a record.
+
+Only names, versions and digests come in. Documents come from this worker's own source folder, the
+plan from the plan store; a change whose digest is not the plan's is not run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from guardrail.decide.plan import course_of
+from guardrail.edges.compose import Edges, edges_of
+from guardrail.edges.gate_reader import GateReader
+from guardrail.errors import InvalidFile, Refused, Unanswered
+from guardrail.files import Documents, load
+from guardrail.files.planfile import load_head, load_host, load_plan, store_plan
+from guardrail.model import messages
+from guardrail.model.change import Change
+from guardrail.model.fleet import Host
+from guardrail.model.gate import Judgement
+from guardrail.model.messages import (
+    HostAnswer,
+    HostTask,
+    Judged,
+    MayBegin,
+    Planned,
+    PlanRequest,
+    WatchTask,
+)
+from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
+from guardrail.planning import plan_rollout
+from guardrail.ports import PlanStore, Token
+from guardrail_workflows.host_work import HostJob, change_host
+from guardrail_workflows.permits import Permits
+from guardrail_workflows.watching import watch
+
+QUERY_LIMIT = 2.0
+"""Seconds for asking an operation whether a host may begin."""
+
+
+@dataclass(slots=True)
+class Activities:
+    """The activities of one worker. `source`: its folder of documents."""
+
+    client: Client
+    source: Path
+    store: PlanStore
+    permits: Permits = field(init=False)
+    _open: dict[str, "_Opened"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.permits = Permits(self._ask)
+
+    @property
+    def all(self) -> Sequence[Callable[..., Awaitable[Any]]]:
+        """What a worker registers."""
+        return (self.plan_operation, self.load_course, self.change_host, self.watch_gates)
+
+    # ------------------------------------------------------------ planning
+
+    @activity.defn(name=messages.PLAN_OPERATION)
+    async def plan_operation(self, request: PlanRequest) -> Planned:
+        """Look at the fleet, make the plan with this worker's documents, and store it."""
+        try:
+            plan = await self._plan(request)
+            digest = await asyncio.to_thread(store_plan, self.store, plan)
+        except (Refused, InvalidFile) as error:
+            reasons = error.reasons if isinstance(error, Refused) else tuple(map(str, error.faults))
+            return Planned("", None, reasons, ())
+        except Unanswered as error:
+            raise ApplicationError(str(error), type="Unanswered") from error
+        return Planned(digest, course_of(plan, digest), plan.refusals, plan.warnings)
+
+    async def _plan(self, request: PlanRequest) -> Plan:
+        documents = await self.documents()
+        named = request.rollout.change.name
+        change = next((change for change in documents.changes if change.name == named), None)
+        async with edges_of(request.fleet, change) as edges:
+            return await plan_rollout(
+                request,
+                documents,
+                edges.inventory,
+                edges.probing,
+                edges.restarts,
+                metrics_of=edges.metrics_of,
+                now=activity.info().started_time.timestamp(),
+                progress=activity.heartbeat,
+            )
+
+    async def documents(self) -> Documents:
+        """The documents of the source folder, as they are now."""
+        return await asyncio.to_thread(load, [self.source])
+
+    @activity.defn(name=messages.LOAD_COURSE)
+    async def load_course(self, digest: str) -> Course:
+        """The course of a stored plan."""
+        return course_of(await asyncio.to_thread(load_plan, self.store, digest), digest)
+
+    # ------------------------------------------------------------ one host
+
+    @activity.defn(name=messages.CHANGE_HOST)
+    async def change_host(self, task: HostTask) -> HostAnswer:
+        """Change one host, or say why not. Everything that can go wrong is an answer."""
+        try:
+            host = await asyncio.to_thread(load_host, self.store, task.plan, task.index)
+        except (Refused, Unanswered) as error:
+            name = f"host number {task.index}"
+            return HostAnswer(task.index, task.turn, "blocked", name, f"its plan: {error}")
+        try:
+            async with self._hands(task.plan) as (plan, change, edges):
+                result = await change_host(
+                    job_of(task, host, plan, change),
+                    edges.driver,
+                    edges.probing,
+                    catalog=edges.catalog,
+                    permit=lambda: self._permitted(task.operation),
+                    heartbeat=activity.heartbeat,
+                )
+                return HostAnswer(
+                    task.index, task.turn, result.outcome, host.name, result.reason, result.facts
+                )
+        except Refused as error:
+            return HostAnswer(task.index, task.turn, "blocked", host.name, str(error))
+
+    async def _permitted(self, operation: str) -> bool:
+        return (await self.permits.may_begin(operation)).allowed
+
+    async def _ask(self, operation: str) -> MayBegin:
+        handle = self.client.get_workflow_handle(messages.workflow_id(operation))
+        answer: MayBegin = await asyncio.wait_for(
+            handle.query(messages.MAY_BEGIN, result_type=MayBegin), QUERY_LIMIT
+        )
+        return answer
+
+    @asynccontextmanager
+    async def _hands(self, digest: str) -> AsyncIterator[tuple[Plan, Change, Edges]]:
+        """The edges of a plan, shared by its hosts and closed after the last of them."""
+        opened = self._open.get(digest)
+        if opened is None:
+            opened = self._open[digest] = _Opened(self, digest)
+        opened.users += 1
+        try:
+            yield await opened.ready()
+        finally:
+            opened.users -= 1
+            if not opened.users and self._open.get(digest) is opened:
+                del self._open[digest]
+                await opened.close()
+
+    # ------------------------------------------------------------ the gates
+
+    @activity.defn(name=messages.WATCH_GATES)
+    async def watch_gates(self, task: WatchTask) -> None:
+        """Watch the plan's gates until cancelled, and signal each change of a verdict."""
+        handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
+        plan = await asyncio.to_thread(load_head, self.store, task.plan)
+        documents = await self.documents()
+        hosts = plan.waves[-1].end
+
+        async def expected() -> int:
+            """How many targets there must be: those of the plan that are not in flight."""
+            return hosts - (await self.permits.may_begin(task.operation)).in_flight
+
+        async def report(judgement: Judgement) -> None:
+            await handle.signal(messages.JUDGED, Judged(task.turn, judgement))
+
+        async with edges_of(plan.where, None) as edges:
+            readers = [_reader(rule, documents, edges, expected) for rule in plan.gates]
+            await watch(readers, report, activity.heartbeat)
+
+
+def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:
+    """The work on one host. The token: no lease yet, then the turn, then Temporal's attempt."""
+    return HostJob(
+        operation=task.operation,
+        host=Host(
+            host.inventory, host.name, host.address, host.failure_domain, host.roles, host.labels
+        ),
+        change=change,
+        direction=task.direction,
+        old=plan.change.old,
+        new=plan.change.new,
+        token=Token(0, task.turn, activity.info().attempt),
+    )
+
+
+def _reader(
+    rule: GateRule,
+    documents: Documents,
+    edges: Edges,
+    expected: Callable[[], Awaitable[int]],
+) -> GateReader:
+    """The reader of one gate, as strict about evidence as the plan is."""
+    gate = documents.gate(rule.name)
+    if rule.digest != gate.digest:
+        raise Refused(f"gate {gate.name} was changed after the plan was made; make a new plan")
+    source = documents.source(gate.source)
+    return GateReader(gate, edges.metrics_of(source), source.timeout, expected, source.address)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """What changing the hosts of one plan needs, opened once for all of them."""
+
+    owner: Activities
+    digest: str
+    users: int = 0
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _opening: asyncio.Task[tuple[Plan, Change, Edges]] | None = None
+
+    async def ready(self) -> tuple[Plan, Change, Edges]:
+        """The plan, its change and the edges. Raises Refused when they do not fit together."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> tuple[Plan, Change, Edges]:
+        plan = await asyncio.to_thread(load_head, self.owner.store, self.digest)
+        change = (await self.owner.documents()).change(plan.change.name)
+        if change.digest != plan.change.digest:
+            raise Refused(
+                f"change {change.name} is not the one that was planned (it is "
+                f"{change.digest[:19]} in this worker's source, {plan.change.digest[:19]} in the "
+                "plan): make a new plan"
+            )
+        return plan, change, await self._stack.enter_async_context(edges_of(plan.where, change))
+
+    async def close(self) -> None:
+        """Close the edges, if they were ever opened."""
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._stack.aclose()
