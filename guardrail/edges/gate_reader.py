@@ -40,7 +40,7 @@ class GateReader:
             async with asyncio.timeout(self.limit):
                 return await self._read()
         except TimeoutError:
-            return self._none("unreachable", f"no answer within {self.limit:g} s")
+            return self._none("unreachable", f"{self.source}: no answer within {self.limit:g} s")
         except Exception as error:  # whatever it is, it is no evidence
             return self._none("unreachable", f"{type(error).__name__}: {error}")
 
@@ -127,5 +127,5 @@ async def _ended(reading: asyncio.Task[Reading], reader: GateReader) -> Reading:
     if done and not reading.cancelled():
         return reading.result()
     reading.cancel()
-    detail = f"a read hangs and did not end within {reader.limit:g} s"
+    detail = f"{reader.source}: a read hangs and did not end within {reader.limit:g} s"
     return Reading(None, "unreachable", reader.clock(), detail=detail)

@@ -94,10 +94,17 @@ class Prometheus:
             async with asyncio.timeout(self.source.timeout):
                 return await self._read(query, max_age)
         except Fault as fault:
-            return Reading(None, fault.kind, self.clock(), detail=fault.detail)
+            return self._nothing(fault)
         except TimeoutError:
-            limit = f"no answer within {self.source.timeout:g} s"
-            return Reading(None, "unreachable", self.clock(), detail=limit)
+            return self._nothing(
+                Fault("unreachable", f"no answer within {self.source.timeout:g} s")
+            )
+
+    def _nothing(self, fault: Fault) -> Reading:
+        """A fault as a reading; where the server is at fault, its address says which one."""
+        of_server = fault.kind in ("unreachable", "throttled")
+        detail = f"{self.api.address}: {fault.detail}" if of_server else fault.detail
+        return Reading(None, fault.kind, self.clock(), detail=detail)
 
     async def age(self, query: str) -> float | None:
         """Seconds since the oldest newest-sample among the query's selectors; None: no data."""
