@@ -14,7 +14,7 @@ from typer._click.core import Context
 from typer.core import TyperGroup
 
 from guardrail import logs
-from guardrail.cli import gate, lab, plan, rollout, stop, up
+from guardrail.cli import gate, lab, plan, rollout, stop, summary, up
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
@@ -98,6 +98,7 @@ def root(
 app.command("up", epilog=up.UP_EXAMPLE)(up.up)
 app.command("worker", epilog=up.WORKER_EXAMPLE)(up.worker)
 app.command("stop", epilog=stop.EXAMPLE)(stop.stop)
+rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
 app.add_typer(rollout.app, name="rollout")
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.add_typer(gate.app, name="gate")

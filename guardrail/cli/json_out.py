@@ -42,6 +42,8 @@ DURATIONS = frozenset(
         "seconds_expected",
         "every",
         "timeout",
+        "host_timeout",
+        "silence",
     )
 )
 """Fields that are seconds of length."""
