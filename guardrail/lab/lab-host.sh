@@ -136,7 +136,7 @@ keep-registered) ;;
 esac
 
 exec 9>"$root/run/$agent.lock"
-flock 9
+flock -w 60 9 || fail 9 "another lab-host is at work on $agent for a minute"
 note begin 0
 trap 'note end $?' EXIT
 case $verb in
