@@ -24,7 +24,10 @@ PART = "guardrail_part"
 REMEASURE = 60.0
 """Seconds after which the scrape interval is measured again."""
 HOLES = 0.05
-"""The share of a range's samples that may be missing; one sample may be in any range."""
+"""The share of a range that may be missing at its start, or anywhere; inside it one sample may."""
+REACHES_OUT = 1.1
+"""Scrape intervals: a rate is carried on to the edge of its range from a sample this close to it
+(Prometheus' own constant); from farther away it falls short, and shows a dip that is not there."""
 _LOOK_BACK = (600.0, 3600.0)
 _FEWEST = 4  # samples, so that the median of their distances survives one hole
 
@@ -37,6 +40,7 @@ class _Facts:
     now: float
     newest: tuple[float | None, ...]
     counts: tuple[float | None, ...]
+    starts: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,16 +223,17 @@ def _expression(query: str, reads: Reads, intervals: _Intervals) -> str:
         parts.append(_tagged(f"min(timestamp({selector}))", f"t{number}"))
         if selector.reach:
             # The median series: a server's hole is in all of them, a new target's in few.
-            window = _window(selector, intervals[number])
-            count = f"quantile(0.5, count_over_time({selector.over(window)}))"
-            parts.append(_tagged(count, f"c{number}"))
+            counts = f"count_over_time({selector.over(selector.reach)})"
+            start = f"count_over_time({_start(selector, intervals[number])})"
+            parts.append(_tagged(f"quantile(0.5, {counts})", f"c{number}"))
+            parts.append(_tagged(f"count({start}) / count({counts})", f"s{number}"))
     return "\nor ".join([*parts, _tagged("vector(time())", "now")])
 
 
-def _window(selector: Selector, interval: float | None) -> float:
-    """One scrape more than the query reads: the one sample that may be missing is then never
-    the first of its range, where a rate would fall short by up to a third."""
-    return selector.reach + (interval or 0.0)
+def _start(selector: Selector, interval: float | None) -> str:
+    """The first part of a range: a sample has to be in it."""
+    lead = min(selector.reach, max(REACHES_OUT * (interval or 0.0), HOLES * selector.reach))
+    return replace(selector, offset=selector.offset + selector.reach - lead).over(lead)
 
 
 def _picks(bases: Sequence[Selector], look_back: float) -> str:
@@ -269,8 +274,8 @@ def _facts(reads: Reads, series: tuple[Series, ...]) -> _Facts:
     if now is None:
         raise Fault("unreachable", "its answer lacks what was asked about the query's samples")
     numbers = range(len(reads.selectors))
-    newest = tuple(one(f"t{number}") for number in numbers)
-    return _Facts(_part(series, "value"), now, newest, tuple(one(f"c{n}") for n in numbers))
+    newest, counts, starts = (tuple(one(f"{part}{n}") for n in numbers) for part in "tcs")
+    return _Facts(_part(series, "value"), now, newest, counts, starts)
 
 
 def _ages(selectors: Sequence[Selector], facts: _Facts) -> list[float | None]:
@@ -287,10 +292,19 @@ def _check_samples(reads: Reads, facts: _Facts, intervals: _Intervals, max_age: 
     for selector, age, interval in zip(reads.selectors, ages, intervals, strict=True):
         if age is not None and max_age is not None:
             _check_age(selector, age, interval, max_age)
-    found = zip(reads.selectors, ages, facts.counts, intervals, strict=True)
-    for selector, age, count, interval in found:
-        if age is not None and selector.reach:
-            _check_range(selector, age, count or 0.0, interval)
+    for number, selector in enumerate(reads.selectors):
+        age, interval = ages[number], intervals[number]
+        if age is None or not selector.reach:
+            continue
+        if interval is None:
+            raise _unmeasured(selector)
+        count, start = facts.counts[number] or 0.0, facts.starts[number] or 0.0
+        if (missing := _missing(selector, interval, age, count, start)) is not None:
+            raise Fault(
+                "warming_up",
+                f"{missing} the {selector.reach:g} s that the query reads of {selector} (a scrape "
+                f"every {interval:.3g} s): the server or the target was away",
+            )
 
 
 def _check_age(selector: Selector, age: float, interval: float | None, max_age: Age) -> None:
@@ -304,19 +318,19 @@ def _check_age(selector: Selector, age: float, interval: float | None, max_age: 
         raise Fault("stale", f"the newest sample of {selector} is {when}, the limit {limit:g} s")
 
 
-def _check_range(selector: Selector, age: float, count: float, interval: float | None) -> None:
-    """Count from the newest sample back, so that its own age is not taken for a hole."""
-    if interval is None:
-        raise _unmeasured(selector)
-    window = _window(selector, interval)
-    wanted = math.floor(max(0.0, window - age) / interval + 1e-3) + 1
-    least = max(wanted - max(1.0, HOLES * wanted), min(2, wanted))
-    if count < least:
-        raise Fault(
-            "warming_up",
-            f"{count:g} samples of {selector} in {window:.3g} s, where a scrape every "
-            f"{interval:.3g} s gives {wanted}: the server or the target was away",
-        )
+def _missing(
+    selector: Selector, interval: float, age: float, count: float, start: float
+) -> str | None:
+    """What part of a selector's range has no samples; None: all of it has."""
+    wanted = math.floor(max(0.0, selector.reach - age) / interval + 1e-3) + 1
+    if count < max(wanted - max(1.0, HOLES * wanted), min(2, wanted)):
+        return f"{count:g} samples, where {wanted} should be, in"
+    if start < 0.5:  # of the series
+        return "no sample at the start of"
+    # One scrape is late, two are missing; what a rate lacks then is the age but half a scrape.
+    if age > 2 * interval and age - interval / 2 > 2 * HOLES * selector.reach:
+        return "no sample at the end of"
+    return None
 
 
 def _unmeasured(selector: Selector) -> Fault:
