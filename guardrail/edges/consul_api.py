@@ -90,11 +90,12 @@ class ConsulApi:
     async def _ask(self, path: str, query: list[tuple[str, str]]) -> httpx.Response:
         # Read at each request: a rotated token takes effect.
         headers = {"X-Consul-Token": read_secret(self._token).text()} if self._token else {}
+        params: list[tuple[str, str | int | float | bool | None]] = [*query]
         try:
             async with self._places, asyncio.timeout(2 * self.limit):
                 return await self._client.get(
                     self.address + path,
-                    params=httpx.QueryParams(query),
+                    params=params,
                     headers=headers,
                     extensions=self._extensions,
                 )
