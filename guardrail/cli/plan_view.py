@@ -28,6 +28,9 @@ SHOWN_WHOLE = 60
 ENDS = 12
 """So many rows are left at each end of a shortened list."""
 
+MOST_NAMES = 6
+"""So many hosts that restart alike are named."""
+
 
 def plan_rows(plan: Plan, look: Look, *, everything: bool = False) -> list[Line]:
     """The plan as lines; `everything` shortens nothing."""
@@ -136,11 +139,20 @@ def restarts(plan: Plan, look: Look) -> list[Line]:
             groups.setdefault(general, []).append(host.name)
     rows: list[Line] = [line(Span("Restarts", "strong"))] if groups else []
     for words, names in groups.items():
-        which = names[0] if len(names) == 1 else f"{count(len(names), 'host')}"
-        rows += wrap(
-            line("  ", Span(clean(which, look), "strong"), f": {clean(words, look)}"), look.width, 4
-        )
+        which = clean(_which(names, len(plan.hosts)), look)
+        said = line("  ", Span(which, "strong"), f": {clean(words, look)}")
+        rows += wrap(said, look.width, 4)
     return rows
+
+
+def _which(names: Sequence[str], hosts: int) -> str:
+    """`cache-001`, `all 30 hosts`, `2 hosts (cache-001, cache-002)`."""
+    if len(names) == 1:
+        return names[0]
+    if len(names) == hosts:
+        return f"all {hosts:,} hosts"
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{len(names):,} hosts ({', '.join(names[:MOST_NAMES])}{more})"
 
 
 def excluded(plan: Plan, look: Look, *, everything: bool) -> list[Line]:
