@@ -136,6 +136,9 @@ def sshd_configuration(layout: Layout, host: LabHost, lab_id: str) -> str:
         "HOME": str(host.folder),
         "TMPDIR": str(host.folder / "tmp"),
         "XDG_STATE_HOME": str(host.folder / "state"),
+        # Ours must not fall back to the machine's /var/lib/guardrail: all hosts of all labs would
+        # share one lock, and a new lab would find the runs of an old one as done.
+        "GUARDRAIL_STATE": str(host.folder / "guardrail"),
         "LAB_HOST_NAME": host.name,
         LAB_ID: lab_id,
     }

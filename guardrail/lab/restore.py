@@ -5,6 +5,7 @@ does, no cap, and the cache in the long-run state of the load. This is what lies
 scenarios that share a lab.
 """
 
+import shutil
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,3 +67,4 @@ def _make_new(host: LabHost) -> None:
         link = host.folder / agent / "current"
         link.unlink()
         link.symlink_to(version)
+    shutil.rmtree(host.folder / "guardrail", ignore_errors=True)  # what operations left there
