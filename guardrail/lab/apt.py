@@ -4,6 +4,9 @@ apt runs as it is configured on this machine (its sources, its keys, its proxies
 lists, cache and state in a private folder and the system's package status read only. What the
 machine lacks is downloaded, checked by apt against the archive's signature, and unpacked with
 dpkg-deb into a folder of ours; nothing is installed, no maintainer script runs.
+
+`python -m guardrail.lab.apt FOLDER PACKAGE…` unpacks packages without their dependencies: the
+set-up gets pip by it. So this module needs Python's standard library and nothing else.
 """
 
 import hashlib
@@ -11,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,3 +190,19 @@ def sha256(path: Path) -> str:
     """The file's digest in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def main(folder: str, *packages: str) -> int:
+    """Unpack these packages, and none that they depend on, into `folder`/root; 0 when done."""
+    apt = Apt(Path(folder).absolute() / "apt")
+    try:
+        apt.update()
+        unpack(apt.download(*packages), Path(folder).absolute() / "root")
+    except AptFailed as fault:
+        print(f"{', '.join(packages)}: {fault}", file=sys.stderr)
+        return fault.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
