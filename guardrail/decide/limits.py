@@ -53,13 +53,22 @@ def next_host(state: State) -> int | None:
     """The first waiting host, in plan order, that every limit has room for; None if none has."""
     if room(state) <= 0:
         return None
-    counts = away_by_domain(state)
-    return next((i for i in members(state.waiting) if domain_has_room(state, counts, i)), None)
+    counts, domains = away_by_domain(state), state.course.domains
+    asked = {domain: domain_has_room(state, counts, domain) for domain in sorted(counts)}
+    if len(counts) >= state.course.caps.domains_at_once and not any(asked.values()):
+        return None  # found without looking at every waiting host
+    for index in members(state.waiting):
+        domain = domains[index]
+        if domain not in asked:
+            asked[domain] = domain_has_room(state, counts, domain)
+        if asked[domain]:
+            return index
+    return None
 
 
-def domain_has_room(state: State, counts: Counter[int], index: int) -> bool:
-    """Whether the host's failure domain may lose one more, and be one of those with hosts away."""
-    caps, domain = state.course.caps, state.course.domains[index]
+def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
+    """Whether this failure domain may lose one more, and be one of those with hosts away."""
+    caps = state.course.caps
     taken = counts[domain] + state.course.down[domain]
     others = sum(1 for other, count in counts.items() if count and other != domain)
     return taken < caps.unavailable_per_domain and others < caps.domains_at_once
