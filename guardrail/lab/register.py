@@ -63,7 +63,9 @@ def read_register(state: Path) -> Register:
         body = json.loads(path.read_text())
         layout = Layout(state, body["block"], body["count"])
         parts = {fields["name"]: Part.from_json(fields) for fields in body["parts"]}
-        return Register(layout, body["id"], body["started"], body["load"], body["complete"], parts)
+        return Register(
+            layout, body["id"], body["started"], body["load"], body.get("complete", False), parts
+        )
     except FileNotFoundError:
         raise Refused(f"no lab was started in {state}; start one with: guardrail lab up") from None
     except (ValueError, KeyError, TypeError) as fault:
