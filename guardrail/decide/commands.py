@@ -59,7 +59,7 @@ def _own_holds(state: State, command: Commanded) -> list[str]:
     return [name for name in wanted if state.hold(name)]
 
 
-def _recovered_gates(state: State) -> list[str]:
+def recovered_gates(state: State) -> list[str]:
     """Gate holds that a person may clear now: the gate passes again."""
     return [
         f"gate:{watched.gate}"
@@ -73,7 +73,7 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
         return f"resuming over {command.over} needs --reason: they are told"
     if command.over and not state.hold(operator_hold(command.over)):
         return f"{command.over} holds nothing here"
-    if _own_holds(state, command) or _recovered_gates(state):
+    if _own_holds(state, command) or recovered_gates(state):
         return None
     if not state.holds:
         return "nothing is held"
@@ -83,7 +83,7 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
 
 def _resume(state: State, command: Commanded) -> State:
     over = f" over {command.over}: {command.reason}" if command.over else ""
-    for name in (*_own_holds(state, command), *_recovered_gates(state)):
+    for name in (*_own_holds(state, command), *recovered_gates(state)):
         state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
     return state
 
@@ -118,6 +118,11 @@ def asked_about(state: State, command: Commanded) -> tuple[int, ...]:
     return tuple(need[name] for name in command.hosts or need if name in need)
 
 
+def anyone_stuck(state: State) -> bool:
+    """Whether any host waits for a person: to retry it, or to skip it."""
+    return any(_needs(state, known.index) for known in state.exceptional)
+
+
 def _needs(state: State, index: int) -> bool:
     stuck = state.failed | state.unknown | state.blocked
     held = any(index in hold.hosts for hold in state.holds)
@@ -148,9 +153,13 @@ def _without_host(state: State, hold: Hold, command: Commanded, index: int) -> S
     hosts = tuple(other for other in hold.hosts if other != index)
     if not hosts:
         return clear_hold(state, hold.name, command.at, f"{command.verb} by {command.by}")
-    name = next(known.name for known in state.exceptional if known.index == index)
-    reasons = tuple(reason for reason in hold.reasons if not reason.startswith(f"{name} is "))
-    return raise_hold(state, replace(hold, hosts=hosts, reasons=reasons))
+    names = {known.index: known.name for known in state.exceptional}
+    gone = f"{names[index]} is "
+    reasons = tuple(reason for reason in hold.reasons if not reason.startswith(gone))
+    name = hold.name if hold.name != f"host:{names[index]}" else f"host:{names[hosts[0]]}"
+    rest = replace(hold, name=name, hosts=hosts, reasons=reasons)
+    others = tuple(other for other in state.holds if other.name != hold.name)
+    return raise_hold(replace(state, holds=others), rest)
 
 
 def _retry(state: State, command: Commanded) -> State:

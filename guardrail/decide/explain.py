@@ -1,9 +1,11 @@
 """What is going on, what happens if nobody acts, and what is the one command most likely right?"""
 
+from collections import Counter
 from dataclasses import replace
 
 from guardrail.decide import holds
-from guardrail.decide.bits import has
+from guardrail.decide.bits import has, members
+from guardrail.decide.commands import anyone_stuck, recovered_gates
 from guardrail.decide.transition import bake_needed
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
@@ -73,8 +75,8 @@ def command_for(state: State, hold: Hold) -> str:
     if hold.name.startswith("approval:"):
         return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
     if hold.name.startswith(("host:", "limit:")):
-        return f"retry {state.name}"
-    if hold.name.startswith(("operator:", "gate:")):
+        return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
+    if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
         return f"resume {state.name}"
     return f"explain {state.name}"
 
@@ -162,20 +164,13 @@ def outcome_now(state: State, known: Exceptional) -> str:
 def domain_counts(state: State) -> tuple[DomainCount, ...]:
     """Hosts by failure domain and state."""
     domains = state.course.domains
-    flying = {flight.index for flight in state.in_flight}
-    counts = []
-    for domain in range(len(state.course.down)):
-        ours = [index for index in range(len(domains)) if domains[index] == domain]
-        chosen = sum(1 << index for index in ours)
-        counts.append(
-            DomainCount(
-                domain,
-                len(ours),
-                (state.changed & chosen).bit_count(),
-                len(flying.intersection(ours)),
-                ((state.failed | state.blocked) & chosen).bit_count(),
-                (state.unknown & chosen).bit_count(),
-                (state.set_aside & chosen).bit_count(),
-            )
-        )
-    return tuple(counts)
+    total = Counter(domains)
+    flying = Counter(domains[flight.index] for flight in state.in_flight)
+    sets = (state.changed, state.failed | state.blocked, state.unknown, state.set_aside)
+    changed, failed, unknown, aside = (
+        Counter(domains[index] for index in members(hosts)) for hosts in sets
+    )
+    return tuple(
+        DomainCount(d, total[d], changed[d], flying[d], failed[d], unknown[d], aside[d])
+        for d in range(len(state.course.down))
+    )

@@ -13,6 +13,8 @@ from guardrail.model.plan import ApprovalPoint, GateRule
 
 STORY_LINES = 200
 ABORT = "abort"
+FAILURES = "limit:failures"
+UNAVAILABLE = "limit:unavailable"
 
 
 def note(state: State, at: float, text: str) -> State:
@@ -138,10 +140,13 @@ def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
 def _limit_holds(state: State, now: float) -> State:
     why = too_far = limits.too_many_failures(state)
     ends = "a person: retry or skip the failed hosts, or abort"
-    state = _stands(state, "limit:failures", why, ends, now)
+    state = _stands(state, FAILURES, why, ends, now)
     explained = too_far or any(hold.name.startswith("host:") for hold in state.holds)
     stuck = None if explained else _no_room(state)
-    return _stands(state, "limit:unavailable", stuck, "room again: retry or skip a host", now)
+    ends = "room again: retry or skip a host"
+    if not state.unknown | state.failed:
+        ends = "nothing here: abort, and plan again once the hosts that are down are back"
+    return _stands(state, UNAVAILABLE, stuck, ends, now)
 
 
 def _no_room(state: State) -> str | None:
@@ -150,9 +155,12 @@ def _no_room(state: State) -> str | None:
         return None
     if limits.next_host(state) is not None:
         return None
-    gone = (state.unknown | state.failed).bit_count()
-    down = sum(state.course.down)
-    return f"{gone} hosts unknown or failed and {down} down use up the limit of hosts away"
+    gone, down = limits.away(state), sum(state.course.down)
+    most = f"{limits.most_away(state)} hosts away"
+    if limits.room(state) > 0:
+        caps = state.course.caps
+        most = f"{caps.unavailable_per_domain} hosts away in each of {caps.domains_at_once} domains"
+    return f"{gone} hosts unknown or failed and {down} down use up the limit of {most}"
 
 
 def _stands(state: State, name: str, why: str | None, ends: str, now: float) -> State:

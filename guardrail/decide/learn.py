@@ -6,7 +6,7 @@ An answer or a report with another turn than the one that was asked changes noth
 from dataclasses import replace
 
 from guardrail.decide.bits import bit, span
-from guardrail.decide.holds import evidence_hold, note, raise_hold
+from guardrail.decide.holds import FAILURES, evidence_hold, note, raise_hold
 from guardrail.model.operation import (
     Exceptional,
     GateJudged,
@@ -27,6 +27,8 @@ BLOCKED_TRIES = 3
 
 def started(state: State, event: Started) -> State:
     """The plan is fixed: run, with the first wave waiting and every gate not judged yet."""
+    if state.phase != "planned":
+        return state
     state = replace(state, phase="running", started_at=event.at, waiting=wave_hosts(state, 0))
     return note(watch_again(state, WatchAgain(event.at)), event.at, "started")
 
@@ -85,8 +87,9 @@ def host_answered(state: State, event: HostAnswered) -> State:
 
 
 def _changed(state: State, event: HostAnswered) -> State:
-    done = state.changed | bit(event.index)
-    return replace(forget(state, event.index), changed=done, consecutive_failures=0)
+    """A success ends a row of failures, unless that row holds already: then a person ends it."""
+    state = replace(forget(state, event.index), changed=state.changed | bit(event.index))
+    return state if state.hold(FAILURES) else replace(state, consecutive_failures=0)
 
 
 def _failed(state: State, event: HostAnswered) -> State:

@@ -67,8 +67,11 @@ def decide(state: State, event: Event) -> Decision:
 
 
 def may_begin(state: State) -> bool:
-    """Whether a host that was asked to begin may do so now: the permit of design.md §5."""
-    return state.phase == "running" and not state.holds
+    """Whether a host that was asked to begin may do so now: the permit of design.md §5.
+
+    Hosts asked before a hold, and ready only after it, wait for the bake like all others.
+    """
+    return state.phase == "running" and not state.holds and state.step == "changing"
 
 
 def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -137,8 +140,7 @@ def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
         state = begin(state, index, now)
         actions = (*actions, BeginHost(index, state.turn, state.direction))
     if not state.waiting and not state.in_flight:
-        state = replace(state, step="baking", baked=0.0, baking_since=None)
-        state = bake(state, now)
+        return advance(replace(state, step="baking", baked=0.0, baking_since=None), now)
     return state, actions
 
 
