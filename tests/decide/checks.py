@@ -2,10 +2,16 @@
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
-from guardrail.decide.explain import explain, sentence
+from record import told
+
+from guardrail.decide.commands import refusal
+from guardrail.decide.explain import advice, explain, first_hold, sentence
 from guardrail.model.operation import Commanded, GateJudged, HostAnswered, WatcherLost
 from guardrail.twins import Script, Turn, Work, drive
+
+from builders import works
 
 LATE = 1.3 + 1e-9
 """Seconds: a permit of 0.3 s, and a host's own second between ready and go (design.md §5)."""
@@ -30,6 +36,55 @@ def no_start_under_hold(run):
     for begun in run.begun:
         for since, to in spans:
             assert not since + LATE < begun.at < to, f"{begun} begun under a hold since {since}"
+    _reasons_hold(run)
+    _holds_end_rightly(run)
+
+
+def _reasons_hold(run):
+    """Each reason of design.md §4 has its hold, at the moment it is one, by the record alone."""
+    for before, moment, record in told(run):
+        if moment.state.phase != "running":
+            continue
+        held = {hold.name for hold in moment.state.holds}
+        about = {index for hold in moment.state.holds for index in hold.hosts}
+        missing = record.must_hold(moment.event.at) - held
+        assert not missing, (moment.event, missing)
+        assert record.silent() <= about, (moment.event, record.silent(), about)
+        late = before is not None and record.missed
+        assert not late, f"nobody looked at {record.missed}, only at {moment.event.at}"
+
+
+def _holds_end_rightly(run):
+    """A hold ends by what its text says, and by nothing else."""
+    for before, moment, record in told(run):
+        if before is None:
+            continue
+        held = {hold.name for hold in moment.state.holds}
+        for hold in before.state.holds:
+            if hold.name not in held:
+                assert ended(hold.name, moment.event, record), (hold.name, moment.event)
+
+
+def ended(name, event, record):
+    """Whether that hold may end with that event."""
+    kind, _, about = name.partition(":")
+    verb = event.verb if isinstance(event, Commanded) else None
+    if kind == "operator":
+        over = event.over == about and event.reason if verb else False
+        return verb == "resume" and (event.by == about or over)
+    if kind == "approval":
+        return verb == "approve"
+    if kind in ("host", "limit"):
+        return verb in ("retry", "skip")
+    if kind in ("gate", "evidence"):
+        verdict, since = record.verdicts[about]
+        rule = next(rule for rule in record.course.gates if rule.name == about)
+        good = verdict == "pass" and event.at - since >= rule.good_for - 1e-9
+        if kind == "evidence":
+            return good
+        asked = verb == "resume" and verdict == "pass"
+        return asked or (good and rule.recover_by == "evidence")
+    return False
 
 
 def verdicts(state):
@@ -38,82 +93,70 @@ def verdicts(state):
 
 def inconclusive_never_advances(run):
     """No host is asked and no wave ends or begins unless every gate passes at that moment."""
-    before = None
-    for moment in run.moments:
+    for before, moment, record in told(run):
         state = moment.state
+        assert before is None or verdicts(state) == record.verdicts_now(), moment.event
         moved = before is not None and (
-            state.wave != before.wave
-            or (state.step == "changing" and before.step == "baking")
+            state.wave != before.state.wave
+            or (state.step == "changing" and before.state.step == "baking")
             or state.phase == "completed"
         )
         if moment.asked or moved:
-            assert set(verdicts(state).values()) == {"pass"}, (moment.event, verdicts(state))
-        before = state
+            assert record.all_pass(), (moment.event, record.verdicts)
     _bakes_are_good_evidence(run)
 
 
 def _bakes_are_good_evidence(run):
-    """Seconds without a pass of every gate never count as baked."""
-    for before, after in zip(run.moments, run.moments[1:], strict=False):
-        state, elapsed = before.state, after.event.at - before.event.at
-        good = set(verdicts(state).values()) == {"pass"} and not state.holds
-        if not good and after.state.step == "baking" and state.step == "baking":
-            assert after.state.baked <= state.baked + 1e-9, (before.event, elapsed)
+    """Seconds without a pass of every gate, or with hosts in flight, never count as baked."""
+    was_good = False
+    for before, moment, record in told(run):
+        state = moment.state
+        if before is not None and not was_good and state.step == before.state.step == "baking":
+            assert state.baked <= before.state.baked + 1e-9, (before.event, moment.event)
+        was_good = record.all_pass() and not state.holds and not record.open
 
 
 def limits_hold(run):
     """At every begin the limits hold, counted from the record alone: who began, who answered."""
     course, caps = run.state.course, run.state.course.caps
-    for moment in run.moments:
-        state = moment.state
+    for _, moment, record in told(run):
         if not moment.asked:
             continue
-        gone = {f.index for f in state.in_flight}
-        gone |= {i for i in range(course.hosts) if (state.unknown | state.failed) >> i & 1}
+        gone = record.away()
         assert len(gone) + sum(course.down) <= caps.unavailable, "too many hosts away"
         by_domain = Counter(course.domains[i] for i in gone)
         for domain, count in by_domain.items():
             assert count + course.down[domain] <= caps.unavailable_per_domain, "domain"
         assert len(by_domain) <= caps.domains_at_once, "too many domains"
-        assert (state.failed | state.blocked).bit_count() <= caps.failures, "failures"
+        assert record.failures() <= caps.failures, "failures"
+        most = caps.failures_consecutive
+        assert most is None or record.row <= most, "failures in a row"
     _pace_holds(run)
-    _hosts_away_by_record(run)
 
 
 def _pace_holds(run):
     times = [moment.event.at for moment in run.moments for _ in moment.asked]
-    gaps = zip(times, times[1:], strict=False)
+    gaps = pairwise(times)
     assert all(b - a >= run.state.course.caps.pace - 1e-9 for a, b in gaps), "pace"
 
 
-def _hosts_away_by_record(run):
-    """The same limit from outside: asked and not answered with that turn, whatever state says."""
-    asked, answered = {}, set()
-    for moment in run.moments:
-        if isinstance(moment.event, HostAnswered):
-            answered.add((moment.event.index, moment.event.turn))
-        asked |= {(a.index, a.turn): moment.event.at for a in moment.asked}
-        open_ = [key for key in asked if key not in answered]
-        most = run.state.course.caps.unavailable - sum(run.state.course.down)
-        assert len(open_) <= most, f"{len(open_)} asked and unanswered, {most} allowed"
-
-
 def one_change_per_host(run):
-    """A host begins once, and once more for each retry by a person that named it."""
+    """A host begins once, and once more for each retry by a person after it had begun."""
     allowed = Counter()
-    for before, after in zip(run.moments, run.moments[1:], strict=False):
-        if isinstance(after.event, Commanded) and after.event.verb == "retry":
-            names = {known.index for known in before.state.exceptional}
-            allowed.update(names - {known.index for known in after.state.exceptional})
+    for _, _, record in told(run):
+        allowed.update(record.retried)
+        assert not record.again, f"asked again without being told to: {record.again}"
     for index, count in Counter(b.index for b in run.begun).items():
         assert count <= 1 + allowed[index], f"host {index} began {count} times"
     turns = Counter(b.turn for b in run.begun)
     assert all(count == 1 for count in turns.values()), "a turn began twice"
+    asked = [act.turn for moment in run.moments for act in moment.asked]
+    assert asked == sorted(set(asked)), "a turn was given twice"
 
 
 def answers_match_turns(run):
     """An event with a turn that is not the one asked for last changes nothing but time's work."""
-    for before, after in zip(run.moments, run.moments[1:], strict=False):
+    for before, after in pairwise(run.moments):
         event, state = after.event, before.state
         if isinstance(event, HostAnswered):
             flight = state.flight(event.index)
@@ -147,6 +190,16 @@ def resume_bakes_first(run):
                 assert now - quiet_since >= need - 0.01, f"baked {now - quiet_since} of {need}"
             held = False
         asked_before = asked_before or bool(moment.asked)
+    _begun_only_while_changing(run)
+
+
+def _begun_only_while_changing(run):
+    """A host that was asked before a hold and is ready after it waits for the bake as well."""
+    for begun in run.begun:
+        lately = [m.state for m in run.moments if begun.at - LATE <= m.event.at <= begun.at]
+        at_last = [m.state for m in run.moments if m.event.at < begun.at - LATE][-1:]
+        steps = {state.step for state in (*at_last, *lately)}
+        assert "changing" in steps, f"{begun} begun before the bake"
 
 
 def explained(run):
@@ -160,12 +213,34 @@ def explained(run):
                 assert hold.judgement.readings, hold.name
             assert hold.name in sentence(moment.state) or moment.state.finished
         assert explain(moment.state)
+        _advice_is_taken(moment.state, moment.event.at)
     if run.state.finished:
         assert run.state.finish_reasons
 
 
+def _advice_is_taken(state, now):
+    """The command that is advised would not be refused, said by somebody it is meant for."""
+    if state.finished or not state.holds:
+        return
+    command = advice(state)[-1].removeprefix("guardrail rollout ")
+    verb, name, *rest = command.split()
+    assert name == state.name
+    if verb != "explain":
+        said = Commanded(now, verb, first_hold(state).by, point=(*rest, "", "")[1])
+        by = [said.by] if said.by else ["eve", "fay", "gus"]
+        assert any(refusal(state, replace(said, by=who)) is None for who in by), command
+
+
+def goes_by_itself(course, seed):
+    """In a good world an operation completes without anybody saying anything."""
+    run = drive(replace(course, approvals=()), Script(work=works(seed, good=True)), until=20_000.0)
+    assert run.state.phase == "completed", explain(run.state)
+    assert run.state.changed == (1 << course.hosts) - 1, explain(run.state)
+
+
 def progress(course, script):
     """Whatever happened before, from t=1000 on all is well and people answer: it ends."""
+    goes_by_itself(course, len(script.people))
     names = [rule.name for rule in course.gates]
     well = tuple(Turn(1000.0, name, "pass") for name in names)
     helped = replace(script, gates=(*script.gates, *well), people=(*script.people, *helpers()))
@@ -180,17 +255,17 @@ def progress(course, script):
     run = drive(course, replace(helped, work=work), until=40_000.0)
     assert run.state.finished, explain(run.state)
     assert run.state.phase in ("completed", "aborted")
-    left = run.state.changed | run.state.set_aside
-    if run.state.phase == "completed":
-        assert left == (1 << course.hosts) - 1, "a host was forgotten"
+    state = run.state
+    if state.phase == "completed":
+        known = state.changed | state.set_aside | state.failed | state.blocked
+        assert known == (1 << course.hosts) - 1, "a host was forgotten"
 
 
 def helpers():
     """People who come by every minute: approve, retry what failed, resume what they paused."""
     said = []
     for at in range(1001, 30_000, 300):
-        for by in ("bob", "cid"):
-            said.append(Commanded(float(at), "approve", by, point="start"))
+        said += [Commanded(float(at), "approve", by, point="start") for by in ("bob", "cid")]
         said.append(Commanded(at + 1.0, "retry", "bob"))
         said += [Commanded(at + 2.0, "resume", by) for by in ("ann", "bob", "cid")]
     return tuple(said)
