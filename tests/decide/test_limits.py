@@ -46,7 +46,7 @@ def state(*, caps, domains=(0, 0, 1, 1, 2, 2), down=None, flying=(), unknown=0, 
         (Caps(2, 2, 1, 0), None, (), 0b100, 0, 3),
     ],
 )
-def test_the_next_host(caps, down, flying, unknown, failed, next_):
+def test_the_next_host(caps, down, flying, unknown, failed, next_):  # noqa: PLR0917
     now = state(caps=caps, down=down, flying=flying, unknown=unknown, failed=failed)
     assert limits.next_host(now) == next_
 

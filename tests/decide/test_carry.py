@@ -1,0 +1,68 @@
+"""What one run hands to the next comes back whole, through JSON too."""
+
+from hypothesis import given, settings
+from pydantic import TypeAdapter
+
+from guardrail.decide.carry import LEFT_BEHIND, pack, unpack
+from guardrail.decide.transition import decide
+from guardrail.model.messages import Carried, Said
+from guardrail.model.operation import WatchAgain
+from guardrail.twins import Drive, Script, drive
+
+import checks
+from builders import course, stories
+
+WIRE = TypeAdapter(Carried)
+
+
+def through_json(carried):
+    return WIRE.validate_json(WIRE.dump_json(carried))
+
+
+@settings(max_examples=100, deadline=None)
+@given(stories())
+def test_packed_and_unpacked_is_the_same(story):
+    run = drive(*story, until=300.0)
+    carried = pack(run.state)
+    assert carried.state.course == LEFT_BEHIND
+    assert unpack(through_json(carried), run.state.course) == run.state
+
+
+def test_sets_of_a_hundred_thousand_hosts_stay_small():
+    run = drive(course(100_000), Script(), until=1.0)
+    assert len(WIRE.dump_json(pack(run.state))) < 60_000
+    assert unpack(through_json(pack(run.state)), run.state.course).waiting == run.state.waiting
+
+
+def test_answers_keep_their_order():
+    said = tuple((f"{n}", Said(f"answer {n}", n, ())) for n in (2, 10, 1))
+    run = drive(course(2), Script(), until=3.0)
+    assert through_json(pack(run.state, said)).answered == said
+
+
+class Interrupted(Drive):
+    """An operation whose workflow continues as new after each answer of a host."""
+
+    def happen(self, event):
+        super().happen(event)
+        if event.kind == "host_answered" and not self.state.finished:
+            self.state = unpack(through_json(pack(self.state)), self.state.course)
+            super().happen(WatchAgain(self.now))
+
+
+def test_an_operation_that_continues_as_new_at_every_answer_completes():
+    from guardrail.model.operation import Started, State
+
+    run = Interrupted(State(course(1, 3, 6), "op"), Script())
+    run.happen(Started(0.0))
+    assert run.run(5000.0).phase == "completed"
+    assert run.state.changed == 0b111111
+    checks.inconclusive_never_advances(run)
+    checks.one_change_per_host(run)
+
+
+def test_a_continued_run_begins_nothing_on_what_was_known_before():
+    run = drive(course(3), Script(), until=2.0)
+    after = decide(unpack(pack(run.state), run.state.course), WatchAgain(3.0))
+    assert [action.kind for action in after.actions] == ["watch"]
+    assert after.wake_at == 18.0
