@@ -77,12 +77,12 @@ def keep_traceback(folder: Path, error: BaseException) -> Path | None:
     return path
 
 
-def last_lines(path: Path, count: int = 10) -> list[str]:
-    """The last lines of a log file; none where it cannot be read."""
+def last_lines(path: Path, count: int = 10, since: int = 0) -> list[str]:
+    """The last lines of a log file, from byte `since` on; none where it cannot be read."""
     try:
         with path.open("rb") as log:
             log.seek(0, 2)
-            log.seek(max(0, log.tell() - 20_000))
+            log.seek(max(since, log.tell() - 20_000))
             text = log.read().decode("utf-8", "replace")
     except OSError:
         return []

@@ -29,7 +29,6 @@ class Settings(BaseSettings):
     state: the folder for databases, plans and logs. source: the worker's folder of policies,
     changes, gates and sources; None is the shipped one. store: an fsspec URL for plans; empty is
     the folder `plans` of `state`. user: who acts, recorded as unverified; empty is the login name.
-    debug: show tracebacks.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
@@ -38,13 +37,15 @@ class Settings(BaseSettings):
     source: Path | None = None
     store: str = ""
     user: str = ""
-    debug: bool = False
 
-    @field_validator("state", mode="before")
+    @field_validator("state", "source")
     @classmethod
-    def _absolute(cls, value: object) -> object:
+    def _absolute(cls, value: Path | None) -> Path | None:
         """A relative folder would be another one for the worker than for the command line."""
-        return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+        try:
+            return None if value is None else value.expanduser().absolute()
+        except RuntimeError as error:  # ~nobody
+            raise ValueError(str(error)) from None
 
     @classmethod
     def read(cls) -> "Settings":

@@ -24,11 +24,12 @@ LOG_LIMIT = 20_000_000
 
 @dataclass(slots=True)
 class Child:
-    """A running child. `name` is for people."""
+    """A running child. `name` is for people; its own log lines begin at byte `log_begins`."""
 
     name: str
     process: asyncio.subprocess.Process
     log: Path
+    log_begins: int
 
     @property
     def pid(self) -> int:
@@ -44,7 +45,7 @@ class Child:
         """How it ended, with its log's last lines."""
         code = self.process.returncode
         how = f"killed by {_signal(-code)}" if code is not None and code < 0 else f"exit {code}"
-        lines = [f"    {line}" for line in last_lines(self.log)]
+        lines = [f"    {line}" for line in last_lines(self.log, since=self.log_begins)]
         return "\n".join([f"{self.name} ended ({how}); the last lines of {self.log}:", *lines])
 
     async def stop(self, patience: float) -> str:
@@ -71,6 +72,7 @@ async def start(name: str, command: Sequence[str], log: Path) -> Child:
     """Start `command` (its first word an absolute path), output appended to `log`."""
     tie = [sys.executable, "-I", "-S", str(Path(tied.__file__)), str(os.getpid())]
     with _opened(log) as output:
+        begins = output.tell()
         process = await asyncio.create_subprocess_exec(
             *tie,
             *command,
@@ -79,7 +81,7 @@ async def start(name: str, command: Sequence[str], log: Path) -> Child:
             stderr=output,
             start_new_session=True,
         )
-    return Child(name, process, log)
+    return Child(name, process, log, begins)
 
 
 def _opened(log: Path) -> BinaryIO:

@@ -106,11 +106,16 @@ class Supervisor:
 
     async def _work(self) -> None:
         operations = await self._server_answers()
-        async with asyncio.TaskGroup() as group:
-            for number in range(1, self.plan.workers + 1):
-                group.create_task(self._keep_worker(number))
+        numbers = range(1, self.plan.workers + 1)
+        kept = [asyncio.create_task(self._keep_worker(number)) for number in numbers]
+        try:
             await self._workers_answer(operations)
             self._tell_ready()
+            await asyncio.gather(*kept)
+        finally:
+            for task in kept:
+                task.cancel()
+            await asyncio.gather(*kept, return_exceptions=True)
 
     async def _server_answers(self) -> Operations:
         limit = time.monotonic() + READY

@@ -116,7 +116,7 @@ def server_command(binary: str, wanted: Wanted) -> list[str]:
     """The development server's command line."""
     command = [binary, "server", "start-dev", "--headless", "--ip", HOST]
     command += ["--port", str(wanted.port), "--db-filename", str(wanted.database)]
-    command += ["--log-level", "warn", "--log-format", "json"]
+    command += ["--log-level", "error", "--log-format", "json"]
     for pragma in PRAGMAS:
         command += ["--sqlite-pragma", pragma]
     for key, value in DYNAMIC:
