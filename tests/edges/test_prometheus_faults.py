@@ -208,3 +208,52 @@ async def test_two_hanging_queries_do_not_keep_others_waiting() -> None:
                 quick = await prometheus.read("quick", QUICK)
             assert quick.value == 0.5
             assert {(await each).kind for each in slow} == {"unreachable"}
+
+
+def ranged(count: float, start: float, age: float) -> Callable[[str], Told]:
+    """A server that is scraped every second, asked for a range of ten."""
+
+    def vector_of(**parts: float) -> Told:
+        result = [
+            {"metric": {"guardrail_part": part}, "value": [1000.0, str(value)]}
+            for part, value in parts.items()
+        ]
+        data = {"resultType": "vector", "result": result}
+        return Told(body={"status": "success", "data": data})
+
+    def answer(query: str) -> Told:
+        if "bottomk" in query:
+            return vector_of(i0=600)
+        if "label_replace" not in query:
+            samples = [[float(at), "1"] for at in range(400, 1001)]
+            data = {"resultType": "matrix", "result": [{"metric": {}, "values": samples}]}
+            return Told(body={"status": "success", "data": data})
+        return vector_of(value=5, t0=1000 - age, c0=count, s0=start, now=1000)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("count", "start", "age", "words"),
+    [
+        (10, 1.0, 0.5, None),
+        (9, 1.0, 0.5, None),
+        (8, 1.0, 0.5, "8 samples, where 10 should be"),
+        (10, 0.5, 0.5, None),
+        (10, 0.4, 0.5, "at the start"),
+        (9, 1.0, 1.9, None),
+        (8, 1.0, 2.6, "at the end"),
+        (1, 1.0, 0.5, "1 samples"),
+    ],
+)
+async def test_a_range_must_be_whole_but_for_one_scrape_inside(
+    count: float, start: float, age: float, words: str | None
+) -> None:
+    reading, _ = await asked(ranged(count, start, age), "rate(q[10s])")
+    assert reading.kind == (None if words is None else "warming_up")
+    assert words is None or words in reading.detail
+
+
+async def test_without_a_measured_interval_a_range_is_warming_up() -> None:
+    reading, _ = await asked(answered(5.0, newest=999.5), "rate(q[10s])")
+    assert (reading.value, reading.kind) == (None, "warming_up")
