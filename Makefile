@@ -56,7 +56,7 @@ prove: tools
 lock: setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade --require-hashes \
 	  --target build/uv -r scripts/requirements-lock.txt
-	$(UV) pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
+	$(UV) pip compile --quiet pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
 	  --no-annotate --no-header --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean:
