@@ -7,14 +7,16 @@ users' own tests of their plans and policies; it proves nothing about real parts
 
 import hashlib
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from guardrail.decide import chain
 from guardrail.decide.transition import decide, may_begin
 from guardrail.errors import Refused
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.gate import Age, Judgement, Kind, Reading, Verdict
+from guardrail.model.journal import Entry, Head
 from guardrail.model.operation import (
     BeginHost,
     Commanded,
@@ -327,7 +329,7 @@ class TwinMetrics:
         reading = self.table.get(query)
         if reading is None:
             return Reading(None, "no_data", 0.0, None, f"no data for {query}")
-        limit = None if max_age is None else max_age.seconds or max_age.scrapes
+        limit = None if max_age is None else max_age.limit(1.0)
         age = await self.age(query)
         if limit is not None and age is not None and age > limit:
             return Reading(None, "stale", reading.taken_at, None, f"{age:g} s old")
@@ -362,3 +364,30 @@ class TwinStore:
         if digest not in self.kept:
             raise Refused(f"no plan {digest} is stored")
         return self.kept[digest]
+
+
+@dataclass(slots=True)
+class TwinJournal:
+    """A journal in memory."""
+
+    kept: dict[str, bytes] = field(default_factory=dict)
+
+    def append(self, entries: Sequence[Entry]) -> Head:
+        """Record what is not there yet."""
+        operation = chain.operation_of(entries)
+        lines = self.kept.get(operation, b"").splitlines()
+        tip = chain.follow(chain.Tip(), lines)
+        new = chain.new_among(entries, tip, lambda ids: chain.contents(lines, ids))
+        data, after = chain.extend(tip, new)
+        self.kept[operation] = self.kept.get(operation, b"") + data
+        return after.head
+
+    def read(self, operation: str) -> bytes:
+        """All lines of one operation."""
+        if operation not in self.kept:
+            raise Refused(f"there is no journal of {operation}")
+        return self.kept[operation]
+
+    def operations(self) -> tuple[str, ...]:
+        """The names of all operations."""
+        return tuple(sorted(self.kept))

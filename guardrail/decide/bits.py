@@ -26,6 +26,14 @@ def members(hosts: int) -> Iterator[int]:
         first += 8
 
 
+def newest_first(hosts: int) -> Iterator[int]:
+    """The indexes in a set, highest first: the hosts that were changed last."""
+    while hosts:
+        highest = hosts.bit_length() - 1
+        yield highest
+        hosts ^= 1 << highest
+
+
 def has(hosts: int, index: int) -> bool:
     """Whether a host is in a set."""
     return bool(hosts >> index & 1)

@@ -11,7 +11,16 @@ from guardrail.model.messages import Carried, Said
 from guardrail.model.operation import State
 from guardrail.model.plan import Caps, Course
 
-SETS = ("waiting", "changed", "failed", "unknown", "blocked", "set_aside")
+SETS = (
+    "waiting",
+    "changed",
+    "failed",
+    "unknown",
+    "blocked",
+    "set_aside",
+    "take_back",
+    "reverted",
+)
 LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
 
 

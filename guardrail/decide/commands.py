@@ -7,6 +7,7 @@ is refused changes nothing.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from guardrail.decide import rollback
 from guardrail.decide.bits import bit
 from guardrail.decide.holds import (
     ABORT,
@@ -172,7 +173,8 @@ def _retry(state: State, command: Commanded) -> State:
 def _skip(state: State, command: Commanded) -> State:
     for index in asked_about(state, command):
         state = _release(state, command, index)
-        state = replace(state, set_aside=state.set_aside | bit(index))
+        aside, back = state.set_aside | bit(index), state.take_back & ~bit(index)
+        state = replace(state, set_aside=aside, take_back=back)
     return state
 
 
@@ -205,6 +207,7 @@ VERBS: dict[str, _Verb] = {
     "retry": _Verb(_refuse_hosts, _retry),
     "skip": _Verb(_refuse_hosts, _skip),
     "abort": _Verb(_refuse_abort, _abort),
+    "rollback": _Verb(rollback.refuse, rollback.obey),
 }
 
 
@@ -214,6 +217,9 @@ VERBS: dict[str, _Verb] = {
 def answer(state: State, command: Commanded) -> str:
     """What a person is told once a command has been obeyed; `state` is the one after it."""
     flights = len(state.in_flight)
+    if command.verb == "rollback":
+        hosts = state.take_back.bit_count()
+        return f"going back: {hosts} hosts, newest first, and those of {flights} in flight"
     if command.verb in ("pause", "abort"):
         return f"nothing new is asked to begin; at most {flights} in flight"
     if state.holds:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from guardrail.decide import holds
 from guardrail.decide.bits import has, members
 from guardrail.decide.commands import anyone_stuck, recovered_gates
+from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
 from guardrail.decide.transition import bake_needed
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
-RANK = ("abort", "host:", "limit:", "gate:", "evidence:", "approval:", "operator:")
+RANK = ("abort", "rollback:", "host:", "limit:", "gate:", "evidence:", "approval:", "operator:")
 """Which hold a person should look at first."""
 
 
@@ -21,7 +22,9 @@ def sentence(state: State) -> str:
         return f"{state.phase}: {'; '.join(state.finish_reasons)}"
     if state.phase == "planned":
         return "planned; nothing has begun"
-    if state.holds:
+    if state.direction == "back":
+        done = f"{state.reverted.bit_count()} hosts back, {state.take_back.bit_count()} to go"
+    if binding(state):
         names = ", ".join(hold.name for hold in state.holds)
         return f"held on {names}; {done}, {len(state.in_flight)} in flight"
     return f"{doing(state)}; {done}, {len(state.in_flight)} in flight"
@@ -31,19 +34,21 @@ def doing(state: State) -> str:
     """What an operation that is not held does just now."""
     waves = state.course.waves
     where = f"wave {state.wave + 1} of {len(waves)} (to {waves[state.wave].stage})"
+    back = state.direction == "back"
     if state.step == "changing":
         waits = "" if holds.evidence_is_good(state) else ", waiting for every gate to pass"
-        return f"changing hosts in {where}{waits}"
+        return f"{'taking back' if back else 'changing'} hosts in {where}{waits}"
     if state.in_flight:
         return f"settling in {where}: waiting for the hosts in flight"
     if state.baking_since is None:
         return f"baking {where}, waiting for every gate to pass"
+    where = f"before going back in {where}" if back else where
     return f"baking {where}: {state.baked:.0f} of {bake_needed(state):.0f} s good"
 
 
 def first_hold(state: State) -> Hold | None:
     """The hold that a person should look at first; None when nothing is held."""
-    return min(state.holds, key=_rank, default=None)
+    return min(binding(state), key=_rank, default=None)
 
 
 def _rank(hold: Hold) -> int:
@@ -72,6 +77,10 @@ def what_if_nobody_acts(hold: Hold) -> str:
 
 def command_for(state: State, hold: Hold) -> str:
     """The command most likely right for this hold."""
+    if can_go_back(state) and not one_bad_host(state):
+        return f"rollback {state.name}"
+    if hold.name == WAVE_TAKEN_BACK:
+        return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
         return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
     if hold.name.startswith(("host:", "limit:")):
@@ -79,6 +88,18 @@ def command_for(state: State, hold: Hold) -> str:
     if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
         return f"resume {state.name}"
     return f"explain {state.name}"
+
+
+def can_go_back(state: State) -> bool:
+    """Whether going back is what most likely helps: the new version is judged bad."""
+    bad = bad_version(state) is not None and state.direction == "forward"
+    return bad and state.course.rollback_when != "never" and bool(would_take_back(state, "all"))
+
+
+def one_bad_host(state: State) -> bool:
+    """Whether all that speaks against the new version is a single host: it may be the host."""
+    failed = (state.failed | state.blocked).bit_count()
+    return failed == 1 and not any(hold.name.startswith("gate:") for hold in state.holds)
 
 
 def explain(state: State) -> tuple[str, ...]:
@@ -91,6 +112,9 @@ def explain(state: State) -> tuple[str, ...]:
         lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
     for watched in state.watched:
         lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
+    if can_go_back(state):
+        count = would_take_back(state, "all").bit_count()
+        lines.append(f"  a rollback would take {count} hosts back, newest first, gates live")
     return (*lines, *advice(state))
 
 
@@ -144,6 +168,9 @@ def status(state: State, now: float) -> Status:
         finish_reasons=state.finish_reasons,
         advice=advice(state),
         changed_hosts=f"{state.changed:x}",
+        reverted=state.reverted.bit_count(),
+        to_take_back=state.take_back.bit_count(),
+        rollback_when=state.course.rollback_when,
     )
 
 

@@ -10,11 +10,14 @@ from dataclasses import replace
 from guardrail.decide import limits
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
+from guardrail.model.policy import RecoverBy
 
 STORY_LINES = 200
 ABORT = "abort"
 FAILURES = "limit:failures"
 UNAVAILABLE = "limit:unavailable"
+BREAK_GLASS = 2
+"""How many people it takes to accept churn in a system that is not well."""
 
 
 def note(state: State, at: float, text: str) -> State:
@@ -59,8 +62,23 @@ def passing_since(watched: Watched) -> float | None:
 
 
 def evidence_is_good(state: State) -> bool:
-    """Whether every gate passes now. A gate that was not judged yet does not."""
-    return all(passing_since(watched) is not None for watched in state.watched)
+    """Whether every gate that binds in this direction passes now.
+
+    A gate that was not judged yet does not. Going back health gates do not bind, and none does
+    once enough people have accepted churn.
+    """
+    return all(
+        passing_since(watched) is not None
+        for rule, watched in zip(state.course.gates, state.watched, strict=True)
+        if gate_binds(state, rule)
+    )
+
+
+def gate_binds(state: State, rule: GateRule) -> bool:
+    """Whether a gate may stand in the way of the present direction."""
+    if state.direction == "forward":
+        return True
+    return rule.gate_class == "safety" and len(state.churn_accepted) < BREAK_GLASS
 
 
 def evidence_due(rule: GateRule, watched: Watched) -> float | None:
@@ -83,17 +101,23 @@ def _recovered(rule: GateRule, watched: Watched, now: float) -> bool:
     return at is not None and now >= at
 
 
+def recovers_by(state: State, rule: GateRule) -> RecoverBy:
+    """Who ends a gate's hold. Going back was asked for already: evidence alone goes on."""
+    return "evidence" if state.direction == "back" else rule.recover_by
+
+
 def _gate_hold(state: State, rule: GateRule, watched: Watched, now: float) -> State:
     name, judged = f"gate:{rule.name}", watched.judgement
     if judged is not None and judged.verdict == "fail":
-        by_person = rule.recover_by == "person"
+        by_person = recovers_by(state, rule) == "person"
         ends = (
             f"evidence good for {rule.good_for:g} s"
             if not by_person
             else ("a person (resume), once the gate passes")
         )
         return raise_hold(state, Hold(name, now, judged.reasons, ends, judgement=judged))
-    if rule.recover_by == "evidence" and state.hold(name) and _recovered(rule, watched, now):
+    by_evidence = recovers_by(state, rule) == "evidence"
+    if by_evidence and state.hold(name) and _recovered(rule, watched, now):
         why = f"evidence good for {rule.good_for:g} s; on at half the pace"
         return replace(clear_hold(state, name, now, why), slowed=True)
     return state
@@ -127,7 +151,7 @@ def consents(state: State, point: ApprovalPoint) -> tuple[str, ...]:
 
 def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
     name, given = f"approval:{point.point}", consents(state, point)
-    if state.wave < point.wave:
+    if state.wave < point.wave or state.direction == "back":
         return state
     if len(given) >= point.count:
         return clear_hold(state, name, now, f"approved by {', '.join(given)}")

@@ -138,11 +138,8 @@ def _longest_repeat(gate: Gate, track: Track) -> float:
     The reader judges age by the samples' own times; this holds where it cannot: behind a cache,
     or a server that answers from a copy.
     """
-    age = gate.evidence.max_age
-    if age.seconds is not None:
-        return age.seconds
     gap = LONGEST_SCRAPE if track.gap is None else track.gap
-    return (age.scrapes or 0.0) * max(gap, gate.every)
+    return gate.evidence.max_age.limit(max(gap, gate.every)) or 0.0
 
 
 def _inconclusive(track: Track, reading: Reading) -> Track:

@@ -5,9 +5,11 @@ An answer or a report with another turn than the one that was asked changes noth
 
 from dataclasses import replace
 
+from guardrail.decide import rollback
 from guardrail.decide.bits import bit, span
 from guardrail.decide.holds import FAILURES, evidence_hold, note, raise_hold
 from guardrail.model.operation import (
+    Drained,
     Exceptional,
     GateJudged,
     Hold,
@@ -41,7 +43,12 @@ def ticked(state: State, _: Ticked) -> State:
 def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale."""
     watched = tuple(Watched(rule.name, event.at) for rule in state.course.gates)
-    return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
+    return replace(state, watched=watched, watch_turn=state.watch_turn + 1, draining=False)
+
+
+def drained(state: State, _: Drained) -> State:
+    """Nothing more is asked to begin in this run of the carrier."""
+    return replace(state, draining=True)
 
 
 def watcher_lost(state: State, event: WatcherLost) -> State:
@@ -83,12 +90,18 @@ def host_answered(state: State, event: HostAnswered) -> State:
     if flight is None or flight.turn != event.turn:
         return state
     rest = tuple(other for other in state.in_flight if other.index != event.index)
-    return OUTCOMES[event.outcome](replace(state, in_flight=rest), event)
+    state = replace(state, in_flight=rest)
+    if state.direction == "back" and flight.direction == "forward":
+        return rollback.late_answer(state, event)
+    return OUTCOMES[event.outcome](state, event)
 
 
 def _changed(state: State, event: HostAnswered) -> State:
     """A success ends a row of failures, unless that row holds already: then a person ends it."""
-    state = replace(forget(state, event.index), changed=state.changed | bit(event.index))
+    state = forget(state, event.index)
+    if state.direction == "back":
+        return rollback.came_back(state, event.index)
+    state = replace(state, changed=state.changed | bit(event.index))
     return state if state.hold(FAILURES) else replace(state, consecutive_failures=0)
 
 
@@ -120,6 +133,7 @@ def _credentials(state: State, event: HostAnswered) -> State:
 
 
 def _gone(state: State, event: HostAnswered) -> State:
+    state = replace(state, take_back=state.take_back & ~bit(event.index))
     return _remember(replace(state, set_aside=state.set_aside | bit(event.index)), event)
 
 

@@ -7,7 +7,7 @@ the operation count as well. The limits are `Caps` of the plan.
 
 from collections import Counter
 
-from guardrail.decide.bits import members
+from guardrail.decide.bits import members, newest_first
 from guardrail.model.operation import State
 
 SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice the gap
@@ -50,14 +50,18 @@ def away_by_domain(state: State) -> Counter[int]:
 
 
 def next_host(state: State) -> int | None:
-    """The first waiting host, in plan order, that every limit has room for; None if none has."""
+    """The first waiting host, in plan order, that every limit has room for; None if none has.
+
+    Going back the last one comes first.
+    """
     if room(state) <= 0:
         return None
     counts, domains = away_by_domain(state), state.course.domains
     asked = {domain: domain_has_room(state, counts, domain) for domain in sorted(counts)}
     if len(counts) >= state.course.caps.domains_at_once and not any(asked.values()):
         return None  # found without looking at every waiting host
-    for index in members(state.waiting):
+    order = members if state.direction == "forward" else newest_first
+    for index in order(state.waiting):
         domain = domains[index]
         if domain not in asked:
             asked[domain] = domain_has_room(state, counts, domain)
@@ -75,9 +79,14 @@ def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
 
 
 def too_many_failures(state: State) -> str | None:
-    """Why failures are above their limit, in words; None while they are within it."""
+    """Why failures are above their limit, in words; None while they are within it.
+
+    Going back any failure is one too many.
+    """
     caps = state.course.caps
     count = (state.failed | state.blocked).bit_count()
+    if state.direction == "back":
+        return f"{count} failed on the way back, none is allowed" if count else None
     if count > caps.failures:
         return f"{count} failed, {caps.failures} allowed"
     most = caps.failures_consecutive

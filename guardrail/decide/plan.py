@@ -103,6 +103,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         approvals=plan.approvals,
         bake_for=plan.bake_for,
         host_timeout=plan.host_timeout,
+        rollback_when=plan.rollback_when,
     )
 
 

@@ -27,9 +27,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from guardrail.decide import holds, learn, limits
+from guardrail.decide import holds, learn, limits, rollback
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
+from guardrail.decide.rollback import binding
 from guardrail.model.operation import (
     Action,
     BeginHost,
@@ -49,6 +50,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "watcher_lost": learn.watcher_lost,
     "watch_again": learn.watch_again,
     "ticked": learn.ticked,
+    "drained": learn.drained,
     "commanded": obey,
 }
 """What each kind of event tells us."""
@@ -59,11 +61,17 @@ def decide(state: State, event: Event) -> Decision:
     if state.finished:
         return Decision(state)
     known = LEARN[event.kind](state, event)
-    held = holds.refresh(known, event.at) if known.phase == "running" else known
-    after, actions = advance(held, event.at)
+    after, actions = advance(look(known, event.at), event.at)
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
     return Decision(after, actions, wake_at(after, event.at))
+
+
+def look(state: State, now: float) -> State:
+    """What must stand now, and whether the policy turns the operation back because of it."""
+    if state.phase != "running":
+        return state
+    return rollback.consider(holds.refresh(state, now), now)
 
 
 def may_begin(state: State) -> bool:
@@ -71,7 +79,7 @@ def may_begin(state: State) -> bool:
 
     Hosts asked before a hold, and ready only after it, wait for the bake like all others.
     """
-    return state.phase == "running" and not state.holds and state.step == "changing"
+    return state.phase == "running" and not binding(state) and state.step == "changing"
 
 
 def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -80,8 +88,8 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
         return state, ()
     abort = state.hold(holds.ABORT)
     if abort is not None and not state.in_flight:
-        return finish(state, now, "aborted", (*abort.reasons, completed_in_words(state)))
-    if state.holds:
+        return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
+    if binding(state):
         return replace(state, step="baking", baked=0.0, baking_since=None), ()
     if state.step == "baking":
         state = bake(state, now)
@@ -101,7 +109,12 @@ def bake(state: State, now: float) -> State:
 
 
 def bake_needed(state: State) -> float:
-    """Seconds of good evidence that are asked for now; none before the first host."""
+    """Seconds of good evidence that are asked for now; none before the first host.
+
+    Before the first host goes back the system must have recovered.
+    """
+    if state.direction == "back" and state.turn == state.turned_at_turn:
+        return rollback.recover_for(state)
     return state.course.bake_for if state.turn else 0.0
 
 
@@ -115,9 +128,21 @@ def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     state = replace(state, step="changing", baked=0.0, baking_since=None)
     if state.waiting:
         return begin_hosts(state, now)
+    if state.direction == "back":
+        return go_on_back(state, now)
     if state.wave + 1 == len(state.course.waves):
-        return finish(state, now, "completed", (completed_in_words(state),))
+        return finish(state, now, "completed", (in_words(state),))
     return next_wave(state, now)
+
+
+def go_on_back(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
+    """On with the wave before, or all that was asked for is back."""
+    state = rollback.enter_wave(state)
+    if state.waiting:
+        return begin_hosts(holds.note(state, now, f"wave {state.wave + 1} goes back"), now)
+    if state.scope == "wave":
+        return advance(rollback.wave_taken_back(state, now), now)
+    return finish(state, now, "rolled_back", (in_words(state),))
 
 
 def next_wave(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -127,7 +152,7 @@ def next_wave(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     stage = state.course.waves[wave].stage
     count = len(state.course.waves)
     state = holds.note(state, now, f"wave {wave + 1} of {count} begins (to {stage})")
-    return advance(holds.refresh(state, now), now)
+    return advance(look(state, now), now)
 
 
 # ---------------------------------------------------------------- changing
@@ -146,6 +171,8 @@ def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
 
 def _host_to_begin(state: State, now: float) -> int | None:
     paced = limits.next_begin_at(state)
+    if state.draining:
+        return None
     if not holds.evidence_is_good(state) or (paced is not None and now < paced):
         return None
     return limits.next_host(state)
@@ -154,7 +181,7 @@ def _host_to_begin(state: State, now: float) -> int | None:
 def begin(state: State, index: int, now: float) -> State:
     """The state once this host has been asked to change, with a turn of its own."""
     turn = state.turn + 1
-    flights = (*state.in_flight, Flight(index, turn, now))
+    flights = (*state.in_flight, Flight(index, turn, now, state.direction))
     waiting = state.waiting & ~bit(index)
     return replace(state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now)
 
@@ -170,8 +197,10 @@ def finish(
     return holds.note(state, now, f"{phase}: {'; '.join(reasons)}"), (Finish(phase),)
 
 
-def completed_in_words(state: State) -> str:
-    """How many hosts were changed, and which were not."""
+def in_words(state: State) -> str:
+    """How many hosts were changed, or are back, and which were not."""
+    if state.direction == "back":
+        return rollback.in_words(state)
     left = [known.name for known in state.exceptional if not has(state.changed, known.index)]
     aside = f"; left out: {', '.join(left)}" if left else ""
     return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}"

@@ -207,7 +207,7 @@ class Prometheus:
 
 
 def _needs_interval(reads: Reads, max_age: Age | None) -> bool:
-    by_scrapes = max_age is not None and max_age.seconds is None
+    by_scrapes = max_age is not None and max_age.scrapes is not None
     return by_scrapes or any(selector.reach for selector in reads.selectors)
 
 
@@ -308,11 +308,9 @@ def _check_samples(reads: Reads, facts: _Facts, intervals: _Intervals, max_age: 
 
 
 def _check_age(selector: Selector, age: float, interval: float | None, max_age: Age) -> None:
-    limit = max_age.seconds
+    limit = max_age.limit(interval)
     if limit is None:
-        if interval is None:
-            raise _unmeasured(selector)
-        limit = (max_age.scrapes or 0.0) * interval
+        raise _unmeasured(selector)
     if not -limit <= age <= limit:
         when = f"{age:.1f} s old" if age > 0 else f"{-age:.1f} s in the future"
         raise Fault("stale", f"the newest sample of {selector} is {when}, the limit {limit:g} s")

@@ -50,13 +50,30 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """How old a sample may be: seconds, or a number of scrape intervals (measured)."""
+    """How old a sample may be: seconds, a number of (measured) scrape intervals, or both."""
 
     seconds: float | None = None
     scrapes: float | None = None
 
+    def limit(self, interval: float | None) -> float | None:
+        """Seconds, for samples `interval` seconds apart; None: not known without the interval."""
+        if self.scrapes is None:
+            return self.seconds
+        if interval is None:
+            return None
+        both = (self.scrapes * interval, self.seconds)
+        return min(limit for limit in both if limit is not None)
+
+    def and_also(self, other: "Age") -> "Age":
+        """The age that keeps both."""
+        pairs = ((self.seconds, other.seconds), (self.scrapes, other.scrapes))
+        return Age(*(min((x for x in pair if x is not None), default=None) for pair in pairs))
+
     def __str__(self) -> str:
-        return f"{self.scrapes:g} scrapes" if self.seconds is None else f"{self.seconds:g} s"
+        said = {"s": self.seconds, "scrapes": self.scrapes}
+        return " and ".join(
+            f"{value:g} {unit}" for unit, value in said.items() if value is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)

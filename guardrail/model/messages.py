@@ -8,8 +8,19 @@ from dataclasses import dataclass
 
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
-from guardrail.model.operation import Direction, Hold, Note, Outcome, Phase, State, Step, Verb
+from guardrail.model.operation import (
+    Direction,
+    Hold,
+    Note,
+    Outcome,
+    Phase,
+    Scope,
+    State,
+    Step,
+    Verb,
+)
 from guardrail.model.plan import Course, Wave
+from guardrail.model.policy import RollbackWhen
 from guardrail.model.rollout import Rollout
 
 TASK_QUEUE = "guardrail"
@@ -139,6 +150,8 @@ class Say:
     point: str = ""
     hosts: tuple[str, ...] = ()
     over: str = ""
+    scope: Scope = "all"
+    accept_churn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +264,6 @@ class Status:
     advice: tuple[str, ...]
     changed_hosts: str = "0"
     """The changed hosts as a hex number over plan indexes."""
+    reverted: int = 0
+    to_take_back: int = 0
+    rollback_when: RollbackWhen = "ask"

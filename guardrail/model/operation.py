@@ -14,6 +14,7 @@ from guardrail.model.plan import Course
 Phase = Literal["planned", "running", "completed", "rolled_back", "aborted"]
 Direction = Literal["forward", "back"]
 Step = Literal["changing", "baking"]
+Scope = Literal["wave", "all"]
 Outcome = Literal["changed", "failed", "unknown", "not_begun", "blocked", "credentials", "gone"]
 
 FINAL: tuple[Phase, ...] = ("completed", "rolled_back", "aborted")
@@ -46,6 +47,7 @@ class Flight:
     index: int
     turn: int
     asked_at: float
+    direction: Direction = "forward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ class State:
     unknown: int = 0  # silent; away until a person retries, skips or aborts
     blocked: int = 0  # refused before the point of no return, too often; not away
     set_aside: int = 0  # skipped by a person, or gone: not touched any more
+    take_back: int = 0  # going back: still to be brought to the former version
+    reverted: int = 0  # going back: answered, at the former version again
+    scope: Scope = "all"  # going back: all changed hosts, or those of the last wave
+    turned_at_turn: int = 0  # going back: the last turn given before
+    churn_accepted: tuple[str, ...] = ()  # break-glass: who accepts churn in a sick system
     consecutive_failures: int = 0
     exceptional: tuple[Exceptional, ...] = ()
     holds: tuple[Hold, ...] = ()  # sorted by name, at most one a name
@@ -116,6 +123,7 @@ class State:
     approved: tuple[Approved, ...] = ()
     baked: float = 0.0  # seconds of good evidence in this bake
     baking_since: float | None = None  # when the present stretch of good evidence began
+    draining: bool = False  # nothing is asked to begin until the carrier's next run
     slowed: bool = False  # a gate recovered by evidence alone: half the pace from then on
     last_begin_at: float | None = None
     started_at: float | None = None
@@ -197,12 +205,23 @@ class Ticked:
     kind: Literal["ticked"] = "ticked"
 
 
-Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort"]
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The carrier's run is too long: ask nothing more to begin until the next run."""
+
+    at: float
+    kind: Literal["drained"] = "drained"
+
+
+Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback"]
 
 
 @dataclass(frozen=True, slots=True)
 class Commanded:
-    """A person said something. hosts: names (retry, skip). over: whose hold (resume)."""
+    """A person said something.
+
+    hosts: names (retry, skip). over: whose hold (resume). scope, accept_churn: of a rollback.
+    """
 
     at: float
     verb: Verb
@@ -211,10 +230,14 @@ class Commanded:
     point: str = ""
     hosts: tuple[str, ...] = ()
     over: str = ""
+    scope: Scope = "all"
+    accept_churn: bool = False
     kind: Literal["commanded"] = "commanded"
 
 
-Event = Started | HostAnswered | GateJudged | WatcherLost | WatchAgain | Ticked | Commanded
+Event = (
+    Started | HostAnswered | GateJudged | WatcherLost | WatchAgain | Ticked | Drained | Commanded
+)
 
 
 # ---------------------------------------------------------------- what it asks for

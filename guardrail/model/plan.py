@@ -134,6 +134,7 @@ class Course:
     approvals: tuple[ApprovalPoint, ...]
     bake_for: float
     host_timeout: float = 600.0
+    rollback_when: RollbackWhen = "ask"
 
     @property
     def watch_silence(self) -> float:

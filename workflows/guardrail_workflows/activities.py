@@ -9,7 +9,7 @@ plan from the plan store; a change whose digest is not the plan's is not run.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from guardrail.files.planfile import load_head, load_host, load_plan, store_plan
 from guardrail.model import messages
 from guardrail.model.change import Change
 from guardrail.model.fleet import Host
-from guardrail.model.gate import Judgement
+from guardrail.model.gate import Gate, Judgement
 from guardrail.model.messages import (
     HostAnswer,
     HostTask,
@@ -193,6 +193,14 @@ def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> Hos
     )
 
 
+def as_strict(gate: Gate, rule: GateRule) -> Gate:
+    """The gate with evidence as fresh as it wants itself, and as every policy wants."""
+    age = gate.evidence.max_age
+    for other in rule.max_ages:
+        age = age.and_also(other)
+    return replace(gate, evidence=replace(gate.evidence, max_age=age))
+
+
 def _reader(
     rule: GateRule,
     documents: Documents,
@@ -204,7 +212,9 @@ def _reader(
     if rule.digest != gate.digest:
         raise Refused(f"gate {gate.name} was changed after the plan was made; make a new plan")
     source = documents.source(gate.source)
-    return GateReader(gate, edges.metrics_of(source), source.timeout, expected, source.address)
+    return GateReader(
+        as_strict(gate, rule), edges.metrics_of(source), source.timeout, expected, source.address
+    )
 
 
 @dataclass(slots=True)

@@ -287,7 +287,15 @@ class RolloutWorkflow:
 
     def _command(self, say: Say) -> Commanded:
         return Commanded(
-            workflow.time(), say.verb, say.by, say.reason, say.point, say.hosts, say.over
+            workflow.time(),
+            say.verb,
+            say.by,
+            say.reason,
+            say.point,
+            say.hosts,
+            say.over,
+            say.scope,
+            say.accept_churn,
         )
 
 
