@@ -324,6 +324,11 @@ def test_a_script_is_whole(script: str) -> None:
     subprocess.run([shell, "-n", TOP / script], check=True)
 
 
+def test_what_fetches_pip_needs_no_package_itself() -> None:
+    fetch = [sys.executable, "-S", "-c", "import guardrail.lab.apt"]
+    subprocess.run(fetch, cwd=TOP, check=True)
+
+
 def test_what_the_callers_shell_says_about_python_does_not_reach_ours(tmp_path: Path) -> None:
     """Without asserts, for one, no test can fail."""
     text = (TOP / "Makefile").read_text() + "\nshown:\n\t@env\n"

@@ -45,7 +45,7 @@ Acquire::Retries "3";
 
 
 class AptFailed(GuardrailError):
-    """apt could not do what was asked; the message is its own last line."""
+    """apt could not do what was asked; the message is its own reason."""
 
     exit_code = 3
 
@@ -136,7 +136,7 @@ class Apt:
         return path
 
     def run(self, *arguments: str) -> str:
-        """What apt-get printed; raises AptFailed with its own last error line."""
+        """What apt-get printed; raises AptFailed with its own reason."""
         if not shutil.which("apt-get"):
             raise AptFailed("there is no apt-get on this machine")
         done = subprocess.run(
@@ -148,8 +148,7 @@ class Apt:
             env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
         )
         if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if line.startswith(("E:", "W:"))]
-            raise AptFailed(errors[-1] if errors else f"apt-get {arguments[0]} failed")
+            raise AptFailed(_why(done.stderr) or f"apt-get {arguments[0]} failed")
         return done.stdout
 
     def update(self) -> None:
@@ -173,6 +172,13 @@ class Apt:
         shutil.rmtree(folder, ignore_errors=True)
         self.run("download", *specs)
         return tuple(sorted(folder.glob("*.deb")))
+
+
+def _why(stderr: str) -> str:
+    """apt's own reason: what it could not fetch, where it says so, else its last error."""
+    said = [line for line in stderr.splitlines() if line.startswith(("E:", "W:"))]
+    fetched = [line for line in said if line[3:].startswith("Failed to fetch")]
+    return " ".join((fetched[:1] or said[-1:] or [""])[0].split())
 
 
 def unpack(debs: tuple[Path, ...], into: Path) -> None:

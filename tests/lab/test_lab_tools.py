@@ -115,6 +115,21 @@ def test_apt_is_given_private_folders_and_no_hooks(tmp_path: Path) -> None:
         assert line in text
 
 
+def test_the_reason_is_what_apt_could_not_fetch(tmp_path: Path) -> None:
+    fake = tmp_path / "bin" / "apt-get"
+    fake.parent.mkdir()
+    fake.write_text(
+        "#!/bin/sh\n"
+        "echo 'W: Failed to fetch http://one.invalid/InRelease  Cannot resolve' >&2\n"
+        "echo 'E: Some index files failed to download.' >&2\nexit 100\n"
+    )
+    fake.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+        with pytest.raises(AptFailed, match=r"one\.invalid/InRelease Cannot resolve$"):
+            Apt(tmp_path / "apt").update()
+
+
 def test_without_a_package_manager_each_part_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
