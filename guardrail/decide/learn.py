@@ -23,6 +23,11 @@ from guardrail.model.operation import (
     WatcherLost,
 )
 
+NOT_BEGUN_REST = 1.0
+BLOCKED_REST = 20.0
+"""Seconds before a host that did not begin, or was blocked (a package lock, a full disk), is asked
+again: asked at once, a lock would use up all tries within seconds."""
+
 BLOCKED_TRIES = 3
 """How often a host that refuses before the point of no return is asked, before it is set aside."""
 
@@ -116,14 +121,17 @@ def _unknown(state: State, event: HostAnswered) -> State:
     return _host_hold(_remember(state, event), event, ends)
 
 
-def _not_begun(state: State, event: HostAnswered) -> State:
-    return replace(state, waiting=state.waiting | bit(event.index))
+def _not_begun(state: State, event: HostAnswered, rest: float = NOT_BEGUN_REST) -> State:
+    """The host waits again, and is left alone for a while."""
+    others = tuple(pair for pair in state.resting if pair[0] != event.index and pair[1] > event.at)
+    resting = (*others, (event.index, event.at + rest))
+    return replace(state, waiting=state.waiting | bit(event.index), resting=resting)
 
 
 def _blocked(state: State, event: HostAnswered) -> State:
     state = _remember(state, event)
     if tries(state, event.index) < BLOCKED_TRIES:
-        return _not_begun(state, event)
+        return _not_begun(state, event, BLOCKED_REST)
     return _one_more_failure(replace(state, blocked=state.blocked | bit(event.index)))
 
 

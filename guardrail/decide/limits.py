@@ -5,6 +5,7 @@ person has dealt with it: an unknown or failed host keeps its place. Hosts that 
 the operation count as well. The limits are `Caps` of the plan.
 """
 
+import math
 from collections import Counter
 
 from guardrail.decide.bits import members, newest_first
@@ -49,7 +50,13 @@ def away_by_domain(state: State) -> Counter[int]:
     return counts
 
 
-def next_host(state: State) -> int | None:
+def rested(state: State, now: float) -> int:
+    """The waiting hosts that may be asked now: those that are not left alone for a while."""
+    resting = sum(1 << index for index, until in state.resting if until > now)
+    return state.waiting & ~resting
+
+
+def next_host(state: State, now: float = math.inf) -> int | None:
     """The first waiting host, in plan order, that every limit has room for; None if none has.
 
     Going back the last one comes first.
@@ -61,7 +68,7 @@ def next_host(state: State) -> int | None:
     if len(counts) >= state.course.caps.domains_at_once and not any(asked.values()):
         return None  # found without looking at every waiting host
     order = members if state.direction == "forward" else newest_first
-    for index in order(state.waiting):
+    for index in order(rested(state, now)):
         domain = domains[index]
         if domain not in asked:
             asked[domain] = domain_has_room(state, counts, domain)

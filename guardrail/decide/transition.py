@@ -175,7 +175,7 @@ def _host_to_begin(state: State, now: float) -> int | None:
         return None
     if not holds.evidence_is_good(state) or (paced is not None and now < paced):
         return None
-    return limits.next_host(state)
+    return limits.next_host(state, now)
 
 
 def begin(state: State, index: int, now: float) -> State:
@@ -219,6 +219,7 @@ def wake_at(state: State, now: float) -> float | None:
 
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
+    moments += [until for _, until in state.resting]
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)
     for rule, watched in zip(state.course.gates, state.watched, strict=True):

@@ -118,6 +118,7 @@ class State:
     churn_accepted: tuple[str, ...] = ()  # break-glass: who accepts churn in a sick system
     consecutive_failures: int = 0
     exceptional: tuple[Exceptional, ...] = ()
+    resting: tuple[tuple[int, float], ...] = ()  # (host, until when it is not asked again)
     holds: tuple[Hold, ...] = ()  # sorted by name, at most one a name
     watched: tuple[Watched, ...] = ()  # in the course's order of gates
     approved: tuple[Approved, ...] = ()

@@ -258,10 +258,10 @@ def test_a_row_of_failures_waits_for_a_person_even_if_the_next_host_changes():
     assert run.state.phase == "completed"
 
 
-def test_a_host_that_is_blocked_three_times_is_set_aside():
+def test_a_host_that_is_blocked_three_times_is_set_aside_and_rests_between():
     work = hosts({(0, n): "blocked" for n in (1, 2, 3)})
     run = go(course(2, caps=Caps(1, 1, 3, 1)), work=work)
-    assert begins(run)[:4] == [(1.0, 0), (6.0, 0), (11.0, 0), (16.0, 1)]
+    assert begins(run)[:4] == [(1.0, 0), (6.0, 1), (26.0, 0), (51.0, 0)]
     assert (run.state.blocked, run.state.changed) == (0b1, 0b10)
 
 
