@@ -13,12 +13,13 @@ from guardrail.model.fleet import Host
 from guardrail.ports import HostDriver
 
 last = itertools.count(1)
+_addresses = itertools.count()
 
 
 def own_address() -> str:
-    """A loopback address that no other test process uses."""
-    pid = os.getpid()
-    return f"127.{100 + pid // 250 % 100}.{1 + pid % 250}.{next(last)}"
+    """A loopback address that no other test, here or in another process, uses."""
+    pid, count = os.getpid(), next(_addresses)
+    return f"127.{64 + pid // 250 % 60 + 60 * (count // 250)}.{1 + pid % 250}.{1 + count % 250}"
 
 
 @dataclass
