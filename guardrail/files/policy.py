@@ -18,7 +18,7 @@
       bake: {for: 10m}
       approvals: {at: [start, 10%], count: 1, notRequester: true}
       recover: {by: person, for: 5m}           # or by: evidence
-      rollback: {when: ask}                    # or never
+      rollback: {when: ask, requires: recovered}   # or never, or auto
 
 `match: {}` covers every host. What a policy does not state, it leaves to others.
 """
@@ -38,7 +38,6 @@ from guardrail.files.values import (
     SampleAge,
     Share,
     Text,
-    not_yet,
     shown,
     stage,
     wrong,
@@ -52,6 +51,7 @@ from guardrail.model.policy import (
     PolicyLimits,
     Recover,
     RecoverBy,
+    RollbackWhen,
 )
 
 
@@ -167,9 +167,10 @@ class RecoverFormat(Format):
 class RollbackFormat(Format):
     """When changed hosts are brought back."""
 
-    later: ClassVar[tuple[str, ...]] = ("requires",)
-
-    when: Annotated[Literal["never", "ask"], not_yet("auto")]
+    when: RollbackWhen
+    requires: Literal["recovered"] = Field(
+        default="recovered", description="Every safety gate good for recover.for first."
+    )
 
 
 class SpecFormat(Format):

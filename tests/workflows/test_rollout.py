@@ -1,5 +1,7 @@
 """The rollout workflow on a real Temporal server, with made-up hands and eyes."""
 
+from dataclasses import replace
+
 import pytest
 import pytest_asyncio
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
@@ -163,3 +165,39 @@ async def test_a_new_run_goes_on_where_the_last_one_ended(server):
     assert (end.phase, end.changed) == ("completed", 12)
     assert len({name for name, _, _ in world.begun}) == len(world.begun) == 12
     assert len(world.watches) == len(set(world.watches)) > 1
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_without_a_quiet_moment_is_drained(server):
+    """Always something in flight in one long wave: nothing more is asked until the next run."""
+    world = World(course(40, unavailable=6, bake=0.0), server.client, takes=0.05)
+    async with operation(server.client, world, run_events=16) as op:
+        first = (await op.handle.describe()).run_id
+        end: Status = await op.handle.result()
+        last = (await op.handle.describe()).run_id
+    assert first != last
+    assert (end.phase, end.changed) == ("completed", 40)
+    assert len({name for name, _, _ in world.begun}) == len(world.begun) == 40
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_failed_hosts_are_taken_back_by_policy_newest_first(server):
+    plan = replace(course(1, 3, 6, unavailable=1), rollback_when="auto")
+    world = World(plan, server.client, outcomes={"host-002": ["failed"]})
+    async with operation(server.client, world) as op:
+        end = await op.handle.result()
+    assert (end.phase, end.changed, end.reverted) == ("rolled_back", 0, 3)
+    assert [name for name, _, _ in world.begun][3:] == ["host-002", "host-001", "host-000"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_person_takes_back_the_last_wave_and_then_all(server):
+    world = World(course(2, 4, unavailable=1), server.client, takes=0.05)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.changed == 3)
+        await op.say("rollback", scope="wave", reason="odd")
+        held = await op.until(lambda s: any(h.name == "rollback:wave" for h in s.holds))
+        assert held.changed == 2
+        await op.say("rollback", scope="all")
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("rolled_back", 0)

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
         Action,
         BeginHost,
         Commanded,
+        Drained,
         Event,
         GateJudged,
         HostAnswered,
@@ -52,6 +53,9 @@ with workflow.unsafe.imports_passed_through():
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
 
+DRAIN_FACTOR = 3.75
+"""Times `run_events` (30,000 of 8,000) from which a run without a quiet moment is made to have one:
+nothing more is asked to begin until the next run. The server's limit is 51,200 events."""
 REMEMBERED = 100
 """How many answered commands are remembered, so that saying one twice does nothing twice."""
 
@@ -71,6 +75,7 @@ class RolloutWorkflow:
     def __init__(self, given: RolloutInput) -> None:
         self.request = given.request
         self.run_events = given.run_events
+        self.drain_events = DRAIN_FACTOR * given.run_events
         self.state = State(_unplanned(given), given.request.operation)
         self.answered: list[tuple[str, Said]] = []
         self.wake_at: float | None = None
@@ -122,9 +127,17 @@ class RolloutWorkflow:
         self.answered = list(given.carried.answered)
         self._happen(WatchAgain(workflow.time()))
 
+    def _events(self) -> int:
+        return workflow.info().get_current_history_length()
+
+    def _is_too_long(self) -> bool:
+        """Whether this run must be made to have a quiet moment."""
+        going = not self.state.finished and not self.state.draining
+        return going and self._events() >= self.drain_events
+
     def _may_continue(self) -> bool:
         """A long history, and a quiet moment: nothing in flight and nobody being answered."""
-        long = workflow.info().get_current_history_length() >= self.run_events
+        long = self._events() >= self.run_events
         return long and not self.state.in_flight and workflow.all_handlers_finished()
 
     def _continue_as_new(self) -> None:
@@ -145,6 +158,8 @@ class RolloutWorkflow:
         for action in decision.actions:
             self._do(action)
         self._tell()
+        if self._is_too_long():
+            self._happen(Drained(workflow.time()))
 
     def _do(self, action: Action) -> None:
         if isinstance(action, BeginHost):
