@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from lab.engine_rig import Engine, engine_on
 from lab.rig import Lab
 
 from guardrail.lab.layout import Layout
@@ -45,3 +46,10 @@ def fresh_lab(lab: Lab) -> Iterator[Lab]:
     """The session's lab, put back into its first state after the test."""
     yield lab
     lab.restore()
+
+
+@pytest.fixture(scope="session")
+def engine(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A real `guardrail up` on the session's lab, with the source of tests/lab/source."""
+    with engine_on(lab, tmp_path_factory.mktemp("engine")) as running:
+        yield running

@@ -1,0 +1,376 @@
+"""A real `guardrail up` on the lab, the command line as a process, and what the hosts saw.
+
+Times called `at` are seconds of CLOCK_BOOTTIME, which is /proc/uptime: the clock that the hosts
+write into their logs. `clock_of` brings the operation's own times (epoch) onto it.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cli.cli_engine import free_port
+from lab.rig import Lab
+
+from guardrail.cli import tied
+from guardrail.edges.temporal import Operations, connect
+from guardrail.errors import Unanswered
+from guardrail.lab.layout import LabHost
+from guardrail.model.messages import Status
+from guardrail.model.operation import FINAL, Hold
+
+T = TypeVar("T")
+
+GUARDRAIL = str(Path(sys.executable).with_name("guardrail"))
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+EVERY = 0.05
+STEPS = ("keep-registered", "switch", "restart")
+"""What the changes do on a host once it may begin; staging comes before."""
+PERMITTED = 1.3
+"""Seconds after a hold in which a host may still begin: the permit's 0.3 s and the host's 1 s."""
+
+
+def now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def clock_of(epoch: float) -> float:
+    return epoch - time.time() + now()
+
+
+def until(condition: Callable[[], T], limit: float, what: str = "") -> T:
+    """The first true answer of a condition on real parts; fails with `what` when time is up."""
+    give_up = now() + limit
+    while not (answer := condition()):
+        assert now() < give_up, f"not within {limit:g} s: {what}"
+        time.sleep(EVERY)
+    return answer
+
+
+# ---------------------------------------------------------------- what the hosts saw
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A host that began to be changed, by its own log."""
+
+    at: float
+    host: str
+
+
+def events(host: LabHost, operation: str, verbs: tuple[str, ...]) -> list[dict[str, object]]:
+    """What that operation began and ended on a host."""
+    lines = [json.loads(line) for line in host.log.read_text().splitlines()]
+    return [x for x in lines if x["operation"] == operation and x["verb"] in verbs]
+
+
+def begun(lab: Lab, operation: str) -> list[Begin]:
+    """The hosts that this operation began to change, in the order of time."""
+    found = []
+    for host in lab.hosts:
+        times = [x["mono"] for x in events(host, operation, STEPS) if x["event"] == "begin"]
+        found += [Begin(min(times), host.name)] if times else []
+    return sorted(found, key=lambda begin: begin.at)
+
+
+def restarts(host: LabHost, since: float, agent: str = "consul") -> int:
+    """How often the host's agent was restarted since then, whoever asked."""
+    lines = [json.loads(line) for line in host.log.read_text().splitlines()]
+    mine = [x for x in lines if x["verb"] == "restart" and x["agent"] == agent]
+    return sum(x["event"] == "begin" and x["mono"] >= since for x in mine)
+
+
+def servers_see(lab: Lab) -> dict[str, str]:
+    """Each host's Consul version as the servers' member list has it; living members only."""
+    members = lab.consul("/v1/agent/members")
+    return {m["Name"]: m["Tags"]["build"].split(":")[0] for m in members if m["Status"] == 1}
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended; `at` is the moment it had."""
+
+    code: int
+    out: str
+    err: str
+    took: float
+    at: float
+
+    @property
+    def text(self) -> str:
+        """All that it said, on one line: what is told may be wrapped."""
+        return " ".join(f"{self.out} {self.err}".split())
+
+
+def filled(lab: Lab, text: str) -> str:
+    """Addresses and paths of the examples as this lab has them."""
+    text = text.replace("127.0.20.", f"127.0.{lab.layout.block}.")
+    return text.replace("$XDG_STATE_HOME/guardrail/lab", str(lab.state))
+
+
+def copied(lab: Lab, folder: Path, target: Path) -> Path:
+    """A folder of documents, filled for this lab."""
+    for path in folder.rglob("*.yaml"):
+        place = target / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(filled(lab, path.read_text()))
+    return target
+
+
+FILES = """\
+apiVersion: guardrail/v1
+kind: Fleet
+metadata: {{name: {fleet}}}
+spec:
+  inventory:
+    consul: {{address: "{consul}", service: memcached, filter: 'Node matches "{hosts}"'}}
+  failureDomain: {{nodeMeta: zone}}
+  reach: {{ssh: {{port: 2222, identity: {{file: {key}}}, knownHosts: {{file: {known}}}}}}}
+---
+apiVersion: guardrail/v1
+kind: Rollout
+metadata: {{name: {name}}}
+spec:
+  fleet: {fleet}
+  change: {{name: {change}, from: {old}, to: 1.8.8}}
+  stages: [{stages}]
+"""
+
+
+class Engine:
+    """`guardrail up` as a process with its own state folder and port."""
+
+    def __init__(self, lab: Lab, folder: Path, source: Path = HERE / "source") -> None:
+        self.lab, self.folder = lab, folder
+        self.address = f"127.0.0.1:{free_port()}"
+        self.source = copied(lab, source, folder / "source")
+        self.ready = folder / "ready"
+        self.count = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.loop = asyncio.Runner()
+        self.operations: Operations | None = None
+
+    # ------------------------------------------------------------ up and down
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        return {
+            **kept,
+            "GUARDRAIL_STATE": str(self.folder / "state"),
+            "XDG_STATE_HOME": str(self.folder / "xdg"),
+            "GUARDRAIL_SOURCE": str(self.source),
+            "GUARDRAIL_USER": "ann",
+            "TEMPORAL_ADDRESS": self.address,
+            "TEMPORAL_CONFIG_FILE": str(self.folder / "none.toml"),
+            "TZ": "UTC",
+            "COLUMNS": "120",
+        }
+
+    def up(self) -> None:
+        """Start it, or start it again on the database that is there."""
+        tie = [sys.executable, "-I", "-S", str(Path(tied.__file__)), str(os.getpid())]
+        port = self.address.rpartition(":")[2]
+        words = [GUARDRAIL, "up", "--port", port, "--ready-file", str(self.ready)]
+        with (self.folder / "up.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*tie, *words], stdout=log, stderr=log, env=self.environment
+            )
+        until(self._is_ready, 60, "guardrail up is ready")
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log
+        return self.ready.exists()
+
+    @property
+    def log(self) -> str:
+        """What `guardrail up` has said."""
+        return (self.folder / "up.log").read_text()
+
+    def worker(self) -> int:
+        """The worker's process now: a killed one is started again under another number."""
+        assert self.process is not None
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                parent = int(stat.read_text().rpartition(")")[2].split()[1])
+                words = stat.with_name("cmdline").read_bytes().split(b"\0")
+                if parent == self.process.pid and b"guardrail_workflows.worker" in words:
+                    return int(stat.parent.name)
+        raise AssertionError("guardrail up has no worker")
+
+    def server(self) -> int:
+        """The Temporal server's process."""
+        return int(json.loads(self.ready.read_text())["server"])
+
+    def down(self) -> None:
+        """End it as Ctrl-C does."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
+
+    def close(self) -> None:
+        self.down()
+        self.loop.close()
+
+    # ------------------------------------------------------------ the command line
+
+    def __call__(self, *words: str, limit: float = 90, **environment: str) -> Ended:
+        """Run a command as a person would, to its end."""
+        began = now()
+        done = subprocess.run(
+            [GUARDRAIL, *words],
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**self.environment, **environment},
+        )
+        ended = now()
+        return Ended(done.returncode, done.stdout, done.stderr, ended - began, ended)
+
+    def heard(self, words: str, *command: str, limit: float = 30) -> tuple[float, str]:
+        """When a command said these words, and all that it said; it must end with 0."""
+        at, said = 0.0, ""
+        with subprocess.Popen(
+            [GUARDRAIL, *command],
+            stdout=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=self.environment,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                at = now() if words in line and not at else at
+                said += line
+            assert process.wait(limit) == 0, said
+        assert at, said
+        return at, said
+
+    def files(
+        self,
+        fleet: str,
+        hosts: str,
+        *,
+        stages: str = "1, 100%",
+        change: str = "keep-registered",
+        old: str = "1.8.7",
+        consul: str = "",
+    ) -> tuple[str, str]:
+        """A rollout's name and its file, with its fleet; `hosts` is a pattern of names."""
+        self.count += 1
+        path = self.folder / f"rollout-{self.count}.yaml"
+        text = FILES.format(
+            fleet=fleet,
+            consul=consul or self.lab.consul_url,
+            hosts=hosts,
+            key=self.lab.ssh_key,
+            known=self.lab.known_hosts,
+            name=f"roll-{self.count}",
+            change=change,
+            old=old,
+            stages=stages,
+        )
+        path.write_text(text)
+        return f"roll-{self.count}", str(path)
+
+    def start(self, fleet: str, hosts: str, **what: str) -> str:
+        """Start a rollout and see its plan; its name."""
+        name, file = self.files(fleet, hosts, **what)
+        started = self("rollout", "start", file)
+        assert started.code == 0, started.text
+        return name
+
+    # ------------------------------------------------------------ what an operation says
+
+    def status(self, operation: str) -> Status:
+        """Its status, asked again while no worker answers for a moment."""
+        return self.loop.run(self._status(operation))
+
+    async def _status(self, operation: str) -> Status:
+        give_up = now() + 60
+        while True:
+            try:
+                self.operations = self.operations or await connect(
+                    {"target_host": self.address, "namespace": "default"}
+                )
+                return await self.operations.status(operation)
+            except Unanswered:
+                if now() > give_up:
+                    raise
+                await asyncio.sleep(EVERY)
+
+    def until(
+        self, operation: str, condition: Callable[[Status], object], limit: float, what: str
+    ) -> Status:
+        """The first status for which the condition is true."""
+        give_up = now() + limit
+        while True:
+            status = self.status(operation)
+            if condition(status):
+                return status
+            assert now() < give_up, f"not within {limit:g} s: {what}; {status.sentence}"
+            assert status.phase not in FINAL, f"ended before {what}: {status.sentence}"
+            time.sleep(EVERY)
+
+    def until_begun(self, operation: str, count: int, limit: float = 60) -> list[Begin]:
+        """The begins by the hosts' own logs, once there are that many."""
+
+        def enough() -> list[Begin]:
+            found = begun(self.lab, operation)
+            return found if len(found) >= count else []
+
+        return until(enough, limit, f"{count} hosts begun in {operation}")
+
+    def until_ended(self, operation: str, limit: float = 120) -> Status:
+        return self.until(operation, lambda status: status.phase in FINAL, limit, "an end")
+
+    def until_held(self, operation: str, prefix: str, limit: float) -> Hold:
+        """The first hold of that name, or of a name that begins so."""
+        status = self.until(operation, lambda s: holds(s, prefix), limit, f"a hold {prefix}")
+        return holds(status, prefix)[0]
+
+
+def all_pass(status: Status) -> bool:
+    """Whether every gate passes now."""
+    return all(g.judgement is not None and g.judgement.verdict == "pass" for g in status.gates)
+
+
+def told(status: Status, words: str) -> list[float]:
+    """When the operation's story said these words, by the hosts' clock."""
+    return [clock_of(note.at) for note in status.story if words in note.text]
+
+
+def holds(status: Status, prefix: str) -> list[Hold]:
+    return [hold for hold in status.holds if hold.name.startswith(prefix)]
+
+
+@contextlib.contextmanager
+def engine_on(lab: Lab, folder: Path, source: Path = HERE / "source") -> Iterator[Engine]:
+    """An engine that is up as long as the block lasts, with a filled copy of `source`."""
+    (folder / "state").mkdir(parents=True)
+    engine = Engine(lab, folder, source)
+    try:
+        engine.up()
+        yield engine
+    finally:
+        engine.close()
+
+
+def report(figure: str) -> None:
+    """A measured figure, for who reads the tests' output (pytest -rP)."""
+    sys.stdout.write(f"\nmeasured: {figure}\n")
