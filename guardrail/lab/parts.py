@@ -86,6 +86,7 @@ def install_database(layout: Layout, tools: Tools) -> tuple[list[str], dict[str,
         *(str(tools["mariadb-install-db"]), "--no-defaults"),
         *(f"--datadir={layout.state}/database", f"--user={layout.ssh_user}"),
         *("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"),
+        "--force",  # else it insists that the machine's own name can be looked up
     ]
     if tools.unpacked("mariadb-install-db"):
         argv.append(f"--basedir={tools.root}/usr")
