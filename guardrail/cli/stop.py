@@ -73,13 +73,15 @@ async def _pause(
 async def _once_planned(operations: Operations, name: str, by: str, reason: str) -> Spoken:
     """Say it; one that is still being planned cannot hear it yet, and is told as soon as it can."""
     limit = time.monotonic() + PLANNING
+    planning = True  # until a refusal came after its plan was seen: the plan may come in between
     while True:
         try:
             return await speak(operations, name, "pause", by, reason=reason)
         except Refused:
-            if time.monotonic() > limit or not await _is_planning(operations, name):
+            if time.monotonic() > limit or not planning:
                 raise
-        await asyncio.sleep(0.2)
+        planning = await _is_planning(operations, name)
+        await asyncio.sleep(0.1 if planning else 0)
 
 
 async def _is_planning(operations: Operations, name: str) -> bool:

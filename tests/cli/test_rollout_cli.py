@@ -169,7 +169,7 @@ async def test_the_name_may_be_left_out_while_one_is_open(desk):
 
 async def test_list_shows_full_names_and_states(desk):
     desk.hosts.seconds = 5.0
-    long = "a-name-that-is-much-longer-than-any-column-of-a-table-would-be-on-a-narrow-screen"
+    long = "a-name-that-is-longer-than-any-column-of-a-table-would-be-here"
     await desk.start(long)
     await desk.run("rollout", "pause", long)
     listed = await desk.run("rollout", "list")
