@@ -7,7 +7,8 @@ numbers, and what was known of the gates is not believed: a new run watches anew
 from dataclasses import replace
 from typing import Any
 
-from guardrail.model.messages import Carried, Said
+from guardrail.errors import Refused
+from guardrail.model.messages import CARRIED_FORMAT, Carried, Said
 from guardrail.model.operation import State
 from guardrail.model.plan import Caps, Course
 
@@ -29,10 +30,19 @@ def pack(state: State, answered: tuple[tuple[str, Said], ...] = ()) -> Carried:
     sets = tuple((name, f"{getattr(state, name):x}") for name in SETS)
     none: dict[str, Any] = dict.fromkeys(SETS, 0)
     empty = replace(state, course=LEFT_BEHIND, **none)
-    return Carried(state.course.plan, empty, sets, answered)
+    return Carried(state.course.plan, empty, sets, answered, CARRIED_FORMAT)
 
 
 def unpack(carried: Carried, course: Course) -> State:
-    """The state that was packed, with its course."""
+    """The state that was packed, with its course.
+
+    Raises Refused when a newer build packed it: the workflow then waits, whole, for a worker that
+    can read it.
+    """
+    if carried.format > CARRIED_FORMAT:
+        raise Refused(
+            f"the operation was carried on by a newer build (state format {carried.format}; this "
+            f"one reads up to {CARRIED_FORMAT}): run a worker of that build, nothing is lost"
+        )
     sets: dict[str, Any] = {name: int(number, 16) for name, number in carried.sets}
     return replace(carried.state, course=course, **sets)

@@ -29,6 +29,11 @@ WINDOW = 250
 KEPT = 16
 """Heads, and windows, that `load_host` remembers: what a worker is busy with."""
 
+FORMAT = "guardrail/plan/v"
+VERSION = 1
+"""The format written, and the newest one read. It rises when an older build could misread a plan;
+all that were ever written stay readable."""
+
 T = TypeVar("T")
 
 
@@ -93,10 +98,27 @@ def _bytes(content: Any) -> bytes:
 
 
 def _read_head(store: PlanStore, digest: str) -> Head:
-    head = _parse(_HEAD, store.get(digest), f"{digest} is no plan that this version can read")
+    data = store.get(digest)
+    _refuse_newer(data, digest)
+    head = _parse(_HEAD, data, f"{digest} is no plan that this version can read")
     if len(head.windows) != -(-head.hosts // WINDOW) or head.plan.hosts:
         raise Refused(f"plan {digest} is damaged: {head.hosts} hosts do not fit its windows")
     return head
+
+
+def _refuse_newer(data: bytes, digest: str) -> None:
+    """Say that a plan is newer than its reader before anything in it is found strange."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return
+    named = content.get("format") if isinstance(content, dict) else None
+    version = str(named).removeprefix(FORMAT)
+    if str(named).startswith(FORMAT) and version.isdecimal() and int(version) > VERSION:
+        raise Refused(
+            f"plan {digest} was made by a newer guardrail (format {named}; this one reads up to "
+            f"{FORMAT}{VERSION}): use that one, or plan again"
+        )
 
 
 def _read_window(store: PlanStore, head: Head, at: int) -> tuple[PlannedHost, ...]:

@@ -165,6 +165,9 @@ class Said:
 
 # ---------------------------------------------------------------- from one run to the next
 
+CARRIED_FORMAT = 1
+"""The newest format of `Carried` that this build reads; what it writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -172,13 +175,16 @@ class Carried:
 
     The course is left out (it is loaded again by the plan's digest), and sets of hosts are hex
     numbers: JSON has no whole number of 100,000 bits. `answered` has the commands obeyed last
-    and their answers, oldest first: a list, since JSON objects come back sorted.
+    and their answers, oldest first: a list, since JSON objects come back sorted. format: rises
+    when an older build could misread what a newer one carries; a new field with a default that
+    says what was meant before needs no new one.
     """
 
     digest: str
     state: State
     sets: tuple[tuple[str, str], ...]
     answered: tuple[tuple[str, Said], ...] = ()
+    format: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
 """What one run hands to the next comes back whole, through JSON too."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from pydantic import TypeAdapter
 
 from guardrail.decide.carry import LEFT_BEHIND, pack, unpack
 from guardrail.decide.transition import decide
-from guardrail.model.messages import Carried, Said
+from guardrail.errors import Refused
+from guardrail.model.messages import CARRIED_FORMAT, Carried, Said
 from guardrail.model.operation import WatchAgain
 from guardrail.twins import Drive, Script, drive
 
@@ -38,6 +42,20 @@ def test_answers_keep_their_order():
     said = tuple((f"{n}", Said(f"answer {n}", n, ())) for n in (2, 10, 1))
     run = drive(course(2), Script(), until=3.0)
     assert through_json(pack(run.state, said)).answered == said
+
+
+def test_what_was_carried_before_there_were_formats_is_the_first_and_is_read():
+    run = drive(course(2), Script(), until=3.0)
+    wire = WIRE.dump_python(pack(run.state), mode="json")
+    assert wire.pop("format") == CARRIED_FORMAT
+    assert unpack(WIRE.validate_python(wire), run.state.course) == run.state
+
+
+def test_what_a_newer_build_carried_is_refused_with_what_to_do():
+    run = drive(course(2), Script(), until=3.0)
+    newer = replace(pack(run.state), format=CARRIED_FORMAT + 1)
+    with pytest.raises(Refused, match=r"newer build .* run a worker of that build"):
+        unpack(through_json(newer), run.state.course)
 
 
 class Interrupted(Drive):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from decide.plan_builders import found, hosts, policies, policy, request
@@ -16,6 +17,9 @@ from guardrail.files.planfile import load_head, load_host, load_plan, store_plan
 from guardrail.model.gate import Age
 from guardrail.model.policy import Approvals, PolicyEvidence
 from guardrail.twins import TwinStore
+
+STORED = Path(__file__).parent / "stored" / "plan-v1"
+STORED_PLAN = "ccb25bab93aef13f45dc0b0838198ed9f0367462fd1424f7a2e80e8d14107724"
 
 
 class Counted(TwinStore):
@@ -109,7 +113,9 @@ def damaged(change):
     [
         (lambda head: head.update(hosts=200), "do not fit its windows"),
         (lambda head: head.update(windows=head["windows"][::-1]), "damaged: it has 50 hosts"),
-        (lambda head: head.update(format="guardrail/plan/v9"), "format"),
+        (lambda head: head.update(format="guardrail/plan/v9"), "made by a newer guardrail"),
+        (lambda head: head.update(format="guardrail/plan/v9", more=1), "reads up to .*/v1"),
+        (lambda head: head.update(format="something/v1"), "format: Input should be"),
         (lambda head: head["plan"].pop("caps"), "plan.caps"),
         (lambda head: head.update(surprise=1), "surprise"),
     ],
@@ -133,3 +139,14 @@ def test_what_was_seen_on_hosts_is_kept_with_them():
     kept = load_host(store, store_plan(store, plan), 0)
     assert kept.version_seen == "1.8.7"
     assert kept.restart.startswith("SIGTERM deregisters cache-001")
+
+
+def test_a_plan_that_an_earlier_build_stored_is_still_read():
+    """Never made again by the test itself: these are the bytes as they were stored once."""
+    store = TwinStore()
+    for piece in sorted(STORED.glob("*.json")):
+        assert store.put(piece.read_bytes()) == f"sha256:{piece.stem}"
+    plan = load_plan(store, f"sha256:{STORED_PLAN}")
+    assert [host.name for host in plan.hosts] == ["cache-001", "cache-002", "cache-003"]
+    assert [wave.end for wave in plan.waves][-1] == 3
+    assert plan.approvals[0].count == 2

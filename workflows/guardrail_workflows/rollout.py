@@ -225,6 +225,8 @@ class RolloutWorkflow:
             reason = "it ended by itself"
         except ActivityError as error:
             reason = _cause(error)
+        if self.state.finished:
+            return  # it was cancelled by the end, after which a workflow may start no timer
         # A watcher that ends at once would otherwise be started again without end.
         await asyncio.sleep(max(0.0, began + 1.0 - workflow.time()))
         self._happen(WatcherLost(workflow.time(), turn, reason))
