@@ -25,6 +25,7 @@ TIMES = frozenset(
         "taken_at",
         "sampled_at",
         "last_begin_at",
+        "as_of",
         "baking_since",
     )
 )

@@ -52,10 +52,11 @@ def tell_memo(known: Known, silent: NoWorker, as_json: bool) -> None:
         progress(str(silent))
         return
     ended = f" (ended {stamp(known.finished_at, None)})" if known.finished_at else ""
+    as_of = f"as of {stamp(known.as_of, None)}" if known.as_of else "the last that it noted"
     tell(
         [
             f"{known.operation}: {known.sentence}{ended}",
-            f"This is the last that it noted; {silent}.",
+            f"This is {as_of}; {silent}.",
             *(_without_worker() if known.open else []),
         ]
     )

@@ -82,7 +82,8 @@ class Known:
     """What Temporal itself knows of an operation, worker or not.
 
     sentence: the last state in words that the operation left in its memo. closed: how its
-    workflow ended, in Temporal's words; empty while it is open. Times: seconds since the epoch.
+    workflow ended, in Temporal's words; empty while it is open. as_of: when the sentence was
+    noted. Times: seconds since the epoch.
     """
 
     operation: str
@@ -94,6 +95,7 @@ class Known:
     fleet: str
     started_at: float
     finished_at: float | None
+    as_of: float | None = None
 
 
 # ---------------------------------------------------------------- connecting
@@ -204,6 +206,10 @@ class Operations:
 
     def _handle(self, operation: str) -> WorkflowHandle[object, object]:
         return self.client.get_workflow_handle(messages.workflow_id(operation))
+
+    async def ask(self, call: Awaitable[T]) -> T:
+        """Await a question that is about no one operation. Raises Unanswered."""
+        return await self._ask(call)
 
     async def _ask(self, call: Awaitable[T], operation: str = "", limit: float = ANSWER) -> T:
         """Await one call. Raises Unanswered for faults, Refused when there is no such thing."""
@@ -341,8 +347,11 @@ class Operations:
             return _reasons(failure.cause)
         return ()
 
-    async def workers(self) -> int:
-        """How many workers have asked for work lately (Temporal forgets after minutes)."""
+    async def workers(self, build: str = "") -> int:
+        """How many workers have asked for work lately (Temporal forgets after minutes).
+
+        build: count those of this build only.
+        """
         request = DescribeTaskQueueRequest(
             namespace=self.client.namespace,
             task_queue=TaskQueue(name=messages.TASK_QUEUE),
@@ -350,7 +359,9 @@ class Operations:
         )
         service = self.client.workflow_service
         call = service.describe_task_queue(request, timeout=timedelta(seconds=ANSWER))
-        return len({poller.identity for poller in (await self._ask(call)).pollers})
+        pollers = (await self._ask(call)).pollers
+        wanted = [each for each in pollers if build in ("", each.deployment_options.build_id)]
+        return len({poller.identity for poller in wanted})
 
     async def heartbeat(self, operation: str, activity: str) -> list[object]:
         """The last heartbeat's details of a running activity; none when there is none."""
@@ -427,6 +438,7 @@ async def _known(execution: WorkflowExecution) -> Known:
         fleet=found.get(FLEET, ""),
         started_at=execution.start_time.timestamp(),
         finished_at=_epoch(execution.close_time),
+        as_of=float(noted) if (noted := memo.get(messages.MEMO_AS_OF)) is not None else None,
     )
 
 

@@ -25,6 +25,9 @@ from guardrail.model.rollout import Rollout
 
 TASK_QUEUE = "guardrail"
 
+DEPLOYMENT = "guardrail"
+"""What Temporal calls all builds of the worker together."""
+
 ROLLOUT = "Rollout"
 """The workflow type of a rollout."""
 
@@ -46,7 +49,9 @@ WATCH_GATES = "watch_gates"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
-"""The memo key under which the last state in words is kept, for when no worker answers."""
+MEMO_AS_OF = "as_of"
+"""The memo keys of the last state in words and of its time (seconds since the epoch), for when no
+worker answers."""
 
 
 def workflow_id(operation: str) -> str:

@@ -240,7 +240,7 @@ class RolloutWorkflow:
             return
         self.told = text
         workflow.set_current_details("\n".join(explain.explain(self.state)))
-        workflow.upsert_memo({messages.MEMO_SUMMARY: text})
+        workflow.upsert_memo({messages.MEMO_SUMMARY: text, messages.MEMO_AS_OF: workflow.time()})
         workflow.upsert_search_attributes(
             [PHASE.value_set(self.state.phase), HELD.value_set(bool(self.state.holds))]
         )
