@@ -8,6 +8,7 @@ summary, and stops everything it started, also when it fails or is interrupted.
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ def main() -> int:
         os.environ["XDG_STATE_HOME"] = folder
         os.environ["GUARDRAIL_SOURCE"] = str(HERE / "source")
         os.environ.setdefault("GUARDRAIL_USER", "demo")
+        # A port of its own, so that a Temporal that runs here already is not in the way.
+        os.environ["TEMPORAL_ADDRESS"] = f"127.0.0.1:{free_port()}"
         layout = Layout(state=Path(folder) / "guardrail" / "lab")
         with lab(), engine(Path(folder)):
             status = roll_out()
@@ -51,6 +54,14 @@ def guardrail(*words: str, check: bool = True) -> int:
     return subprocess.run([*GUARDRAIL, *words], check=check).returncode
 
 
+def free_port() -> int:
+    """A port of the loopback address that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 @contextlib.contextmanager
 def lab() -> Iterator[None]:
     """The lab of real parts, as long as the block lasts."""
@@ -68,7 +79,8 @@ def engine(folder: Path) -> Iterator[None]:
     """The embedded Temporal server and a worker, as long as the block lasts."""
     say("The engine: an embedded Temporal server and a worker")
     ready = folder / "ready"
-    words = [*GUARDRAIL, "up", "--ready-file", str(ready)]
+    port = os.environ["TEMPORAL_ADDRESS"].rpartition(":")[2]
+    words = [*GUARDRAIL, "up", "--port", port, "--ready-file", str(ready)]
     child = subprocess.Popen(words)
     try:
         give_up = time.monotonic() + 60

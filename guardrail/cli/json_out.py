@@ -25,7 +25,6 @@ TIMES = frozenset(
         "taken_at",
         "sampled_at",
         "last_begin_at",
-        "as_of",
         "baking_since",
     )
 )
