@@ -20,6 +20,8 @@ from pathlib import Path
 import typer
 
 from guardrail.cli.children import Child, start
+from guardrail.cli.release import take_over
+from guardrail.edges.deployment import make_current
 from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Refused, Unanswered
 
@@ -35,7 +37,11 @@ STEADY = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to run. `lock` keeps two servers from one database."""
+    """What is to run. `lock` keeps two servers from one database.
+
+    build: the workers', which new operations go to once all of them answer. beside: whether
+    operations of another build may be open meanwhile.
+    """
 
     address: str
     server: list[str]
@@ -45,6 +51,8 @@ class Plan:
     lock: Path
     ready_file: Path | None
     greeting: list[str]
+    build: str
+    beside: bool = False
 
 
 async def supervise(plan: Plan) -> int:
@@ -106,11 +114,13 @@ class Supervisor:
 
     async def _work(self) -> None:
         operations = await self._server_answers()
+        others = await take_over(operations, self.plan.build, beside=self.plan.beside)
         numbers = range(1, self.plan.workers + 1)
         kept = [asyncio.create_task(self._keep_worker(number)) for number in numbers]
         try:
             await self._workers_answer(operations)
-            self._tell_ready()
+            await make_current(operations, self.plan.build)
+            self._tell_ready(others)
             await asyncio.gather(*kept)
         finally:
             for task in kept:
@@ -129,15 +139,15 @@ class Supervisor:
 
     async def _workers_answer(self, operations: Operations) -> None:
         limit = time.monotonic() + READY
-        while await operations.workers() < self.plan.workers:
+        while await operations.workers(self.plan.build) < self.plan.workers:
             if time.monotonic() > limit:
                 log = self.plan.logs / "worker-1.log"
                 reason = f"no worker asked for work within {READY:g} s; see {log}"
                 raise Unanswered("A worker", self.plan.address, reason)
             await asyncio.sleep(0.1)
 
-    def _tell_ready(self) -> None:
-        for line in self.plan.greeting:
+    def _tell_ready(self, others: list[str]) -> None:
+        for line in [*self.plan.greeting, *others]:
             typer.echo(line)
         if self.plan.ready_file is not None and self.server is not None:
             facts = {

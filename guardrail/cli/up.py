@@ -5,7 +5,6 @@ answer. Ctrl-C stops the worker and then the server; operations stand in the dat
 when it is started again.
 """
 
-import importlib.util
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from guardrail.cli.release import build_id, joins
 from guardrail.cli.session import run, settings
 from guardrail.cli.supervise import Plan as Running
 from guardrail.cli.supervise import supervise
@@ -84,6 +84,10 @@ def up(
         Path | None,
         typer.Option(metavar="PATH", help="Written once everything answers, gone at the end."),
     ] = None,
+    beside: Annotated[
+        bool,
+        typer.Option("--beside", help="Leave open operations of another build to its own worker."),
+    ] = False,
 ) -> None:
     """Start a Temporal server and a worker on this machine, until Ctrl-C."""
     known = settings()
@@ -108,6 +112,8 @@ def up(
         lock=wanted.database.with_name(wanted.database.name + ".lock"),
         ready_file=wanted.ready_file,
         greeting=greeting(wanted, known),
+        build=build_id(),
+        beside=beside,
     )
     raise typer.Exit(run(supervise(running)))
 
@@ -135,6 +141,7 @@ def greeting(wanted: Wanted, known: Settings) -> list[str]:
         f"  source    {wanted.source}",
         f"  plans     {wanted.store}",
         f"  logs      {known.logs}",
+        f"  build     {build_id()}",
         "Go on in another terminal: guardrail rollout start FILE",
     ]
     if wanted.port != 7233:
@@ -148,6 +155,9 @@ def greeting(wanted: Wanted, known: Settings) -> list[str]:
 def worker(
     source: Source = None,
     store: Store = "",
+    current: Annotated[
+        bool, typer.Option("--current", help="New operations go to this build from now on.")
+    ] = False,
 ) -> None:
     """Run a worker for the Temporal cluster that the environment names, until Ctrl-C."""
     known = settings()
@@ -155,13 +165,15 @@ def worker(
     address, namespace = config["target_host"], config["namespace"]
     wanted = Wanted(0, Path(), source_folder(source, known), store or known.plans, 1, None)
     command = worker_command(address, namespace, wanted)
-    run(_answers())
+    becomes_current, told = run(_joins(current))
     typer.echo(f"worker of {namespace} at {address}, source {wanted.source}", err=True)
-    become(command)
+    for line in told:
+        typer.echo(line, err=True)
+    become([*command, "--current"] if becomes_current else command)
 
 
-async def _answers() -> None:
-    await connect()
+async def _joins(current: bool) -> tuple[bool, list[str]]:
+    return await joins(await connect(), build_id(), current=current)
 
 
 def become(command: Sequence[str]) -> NoReturn:
@@ -173,9 +185,7 @@ def become(command: Sequence[str]) -> NoReturn:
 
 def worker_command(address: str, namespace: str, wanted: Wanted) -> list[str]:
     """The worker's command line. Raises Refused where it is not installed."""
-    if importlib.util.find_spec("guardrail_workflows") is None:
-        raise Refused("the package guardrail_workflows is not installed beside guardrail")
-    where = ["--address", address, "--namespace", namespace]
+    where = ["--address", address, "--namespace", namespace, "--build-id", build_id()]
     what = ["--source", str(wanted.source), "--store", wanted.store]
     return [sys.executable, "-m", "guardrail_workflows.worker", *where, *what]
 

@@ -63,6 +63,9 @@ SEARCH_ATTRIBUTES = {
     "GuardrailHeld": "Bool",
 }
 """What operations can be found by; `guardrail up` registers them."""
+VERSION = SearchAttributeKey.for_keyword("TemporalWorkerDeploymentVersion")
+WORKED_ON = SearchAttributeKey.for_keyword_list("BuildIds")
+"""Temporal's own: the version a workflow is pinned to, and all that worked on it."""
 
 
 class NoOperation(Refused):
@@ -83,7 +86,8 @@ class Known:
 
     sentence: the last state in words that the operation left in its memo. closed: how its
     workflow ended, in Temporal's words; empty while it is open. as_of: when the sentence was
-    noted. Times: seconds since the epoch.
+    noted. build: the one it is pinned to (edges/deployment.py), empty where it began on a worker
+    without one, None before any worker has begun it. Times: seconds since the epoch.
     """
 
     operation: str
@@ -96,6 +100,7 @@ class Known:
     started_at: float
     finished_at: float | None
     as_of: float | None = None
+    build: str | None = None
 
 
 # ---------------------------------------------------------------- connecting
@@ -206,10 +211,6 @@ class Operations:
 
     def _handle(self, operation: str) -> WorkflowHandle[object, object]:
         return self.client.get_workflow_handle(messages.workflow_id(operation))
-
-    async def ask(self, call: Awaitable[T]) -> T:
-        """Await a question that is about no one operation. Raises Unanswered."""
-        return await self._ask(call)
 
     async def _ask(self, call: Awaitable[T], operation: str = "", limit: float = ANSWER) -> T:
         """Await one call. Raises Unanswered for faults, Refused when there is no such thing."""
@@ -334,8 +335,9 @@ class Operations:
 
     async def _no_worker(self, operation: str, reason: str) -> Unanswered:
         """NoWorker if Temporal itself still answers; otherwise raises for Temporal."""
-        await self.known(operation)
-        return NoWorker(self.address, reason)
+        build = (await self.known(operation)).build
+        wanted = f" ({operation} wants one of build {build})" if build else ""
+        return NoWorker(self.address, reason + wanted)
 
     async def refusals(self, operation: str) -> tuple[str, ...]:
         """Why an ended operation was refused or failed; empty when it did not fail."""
@@ -439,7 +441,14 @@ async def _known(execution: WorkflowExecution) -> Known:
         started_at=execution.start_time.timestamp(),
         finished_at=_epoch(execution.close_time),
         as_of=float(noted) if (noted := memo.get(messages.MEMO_AS_OF)) is not None else None,
+        build=_build(found),
     )
+
+
+def _build(found: TypedSearchAttributes) -> str | None:
+    if not found.get(WORKED_ON):
+        return None
+    return found.get(VERSION, "").removeprefix(f"{messages.DEPLOYMENT}:")
 
 
 def _epoch(time: datetime | None) -> float | None:

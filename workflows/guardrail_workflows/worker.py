@@ -1,24 +1,28 @@
 """What does a worker process do? It connects, takes work from the queue, and ends in good order.
 
 `python -m guardrail_workflows.worker --source DIR …` is what `guardrail up` and `guardrail worker`
-run. The policies, changes and gates that count are those of this worker's source folder.
+run. The policies, changes and gates that count are those of this worker's source folder. With
+`--build-id` the worker is versioned: operations it begins are pinned to that build, so that none
+is ever replayed by other code than it began with. Without (tests, development) it is not.
 """
 
 import argparse
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from guardrail.edges.compose import store_of
-from guardrail.edges.temporal import configured
+from guardrail.edges.deployment import make_current
+from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
 from guardrail.model import messages
 from guardrail_workflows.activities import Activities
@@ -30,24 +34,51 @@ FINISH_WITHIN = timedelta(seconds=3)
 """How long a worker that is asked to end lets activities finish."""
 
 
-def make_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Worker:
+def sandbox() -> SandboxedWorkflowRunner:
+    """Where workflows run, and are replayed: guardrail's own modules are passed through."""
+    passed = SandboxRestrictions.default.with_passthrough_modules("guardrail")
+    return SandboxedWorkflowRunner(restrictions=passed)
+
+
+def versioned(build: str, deployment: str) -> WorkerDeploymentConfig | None:
+    """A build's place in its deployment; None without a build.
+
+    The behaviour is said here and never at `@workflow.defn`: on a worker without a build that
+    fails every workflow task for ever (tried).
+    """
+    if not build:
+        return None
+    version = WorkerDeploymentVersion(deployment, build)
+    return WorkerDeploymentConfig(
+        version,
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+
+
+def make_worker(
+    client: Client,
+    activities: Sequence[Callable[..., Any]],
+    build: str = "",
+    deployment: str = messages.DEPLOYMENT,
+) -> Worker:
     """A worker with the settings without which the promises break (design.md §8).
 
     The sticky time-out: a killed worker otherwise freezes its workflows for 10 s. The heartbeat
-    interval: cancellation and trends travel with heartbeats.
+    interval: cancellation and trends travel with heartbeats. build: see `versioned`.
     """
-    passed = SandboxRestrictions.default.with_passthrough_modules("guardrail")
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
         workflows=[RolloutWorkflow],
         activities=activities,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=passed),
+        workflow_runner=sandbox(),
         max_concurrent_activities=AT_ONCE,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         default_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=FINISH_WITHIN,
+        deployment_config=versioned(build, deployment),
     )
 
 
@@ -63,7 +94,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--namespace", default="default")
     parser.add_argument("--source", required=True, type=Path, help="policies, changes, gates")
     parser.add_argument("--store", required=True, help="where plans are kept, an fsspec URL")
-    return parser.parse_args()
+    parser.add_argument("--build-id", default="", help="pin operations to this build")
+    parser.add_argument("--deployment", default=messages.DEPLOYMENT)
+    parser.add_argument("--current", action="store_true", help="new operations go to this build")
+    given = parser.parse_args()
+    if given.current and not given.build_id:
+        parser.error("--current needs a --build-id that new operations can go to")
+    return given
 
 
 async def _run(given: argparse.Namespace) -> None:
@@ -76,8 +113,20 @@ async def _run(given: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with make_worker(client, activities.all):
+    async with make_worker(client, activities.all, given.build_id, given.deployment):
+        if given.current:
+            await _unless(stop, make_current(Operations(client, given.address), given.build_id))
         await stop.wait()
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, unless the wish to stop comes first."""
+    task, wish = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({task, wish}, return_when=asyncio.FIRST_COMPLETED)
+    wish.cancel()
+    if task.done():
+        task.result()
+    task.cancel()
 
 
 if __name__ == "__main__":

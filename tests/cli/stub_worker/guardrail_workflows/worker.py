@@ -7,7 +7,8 @@ import sys
 
 from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 
 @workflow.defn(name="Rollout", sandboxed=False)
@@ -19,14 +20,21 @@ class Nothing:
 
 async def main() -> None:
     parser = argparse.ArgumentParser()
-    for option in ("--address", "--namespace", "--source", "--store"):
+    for option in ("--address", "--namespace", "--source", "--store", "--build-id"):
         parser.add_argument(option, required=True)
     asked = parser.parse_args()
     sys.stderr.write("stub worker begins\n")
     client = await Client.connect(asked.address, namespace=asked.namespace)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with Worker(client, task_queue="guardrail", workflows=[Nothing]):
+    deployment = WorkerDeploymentConfig(
+        WorkerDeploymentVersion("guardrail", asked.build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+    async with Worker(
+        client, task_queue="guardrail", workflows=[Nothing], deployment_config=deployment
+    ):
         await stop.wait()
     sys.stderr.write("stub worker ends in good order\n")
 
