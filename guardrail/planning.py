@@ -206,7 +206,8 @@ async def look_at_gates(
         port = metrics[source.name]
         reading = await port.read(gate.query, gate.evidence.max_age)
         if reading.kind == "unreachable":
-            raise Unanswered("Prometheus", source.address, reading.detail or "no answer")
+            detail = reading.detail.removeprefix(f"{source.address}: ")
+            raise Unanswered("Prometheus", source.address, detail or "no answer")
         return Watching(await port.scrape_interval(gate.query), source.timeout), reading
 
     answers = await each(look, there, at_once=AT_ONCE)

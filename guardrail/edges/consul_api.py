@@ -6,6 +6,7 @@ and one of those says that ACLs have hidden a part of the answer.
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -142,7 +143,9 @@ def cause(fault: BaseException) -> str:
     found: BaseException | None = fault
     while found is not None:
         if isinstance(found, OSError) and found.errno:
-            return found.strerror or str(found)
+            # asyncio's own words for it have no reason in them: "Connect call failed (...)".
+            system = found.errno > 0 and not isinstance(found, ssl.SSLError)
+            return os.strerror(found.errno) if system else found.strerror or str(found)
         if isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]
         else:

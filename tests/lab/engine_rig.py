@@ -166,7 +166,8 @@ class Engine:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        wanted = ("PATH", "HOME", "LANG", "PYTHONPATH")
+        kept = {key: os.environ[key] for key in wanted if key in os.environ}
         return {
             **kept,
             "GUARDRAIL_STATE": str(self.folder / "state"),

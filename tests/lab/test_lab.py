@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -154,6 +155,8 @@ async def test_the_exporter_is_upgraded_by_the_same_verbs(fresh_lab: Lab) -> Non
     ("command", "status", "words"),
     [
         ("lab-host stage consul 9.9.9", 4, "the repository has no consul 9.9.9"),
+        ("lab-host has consul 9.9.9", 4, "the repository has no consul 9.9.9"),
+        ("lab-host unstage consul 1.8.7", 10, "1.8.7 is switched to"),
         ("lab-host switch consul 1.8.9", 5, "run: lab-host stage consul 1.8.9"),
         ("lab-host stage consul ../1.8.8", 2, "needs a version"),
         ("lab-host paint consul", 2, "the verbs are"),
@@ -164,6 +167,32 @@ async def test_what_cannot_be_done_is_said(lab: Lab, command: str, status: int, 
     (done,) = await on_host(lab, lab.hosts[12], command)
     assert done.exit_status == status
     assert words in done.stderr
+
+
+async def test_what_was_staged_is_taken_away_again(lab: Lab) -> None:
+    host = lab.hosts[14]
+    lines = len(host.log.read_text().splitlines())
+    verbs = ("has", "stage", "unstage", "unstage")
+    done = await on_host(lab, host, *(f"lab-host {verb} exporter 1.1.0" for verb in verbs))
+    assert [result.exit_status for result in done] == [0] * 4
+    assert not (host.folder / "exporter" / "1.1.0").exists()
+    assert len(host.log.read_text().splitlines()) == lines + 6, "a question is not logged"
+
+
+async def test_a_version_may_bring_a_configuration_of_its_own(fresh_lab: Lab) -> None:
+    """One that its agent refuses is gone with the version: the former one starts again."""
+    host = fresh_lab.hosts[15]
+    own = host.folder / "consul" / "1.8.8" / "consul.d"
+    own.mkdir(parents=True)
+    (own / "bad.json").write_text('{"no_such_key": true}')
+    try:
+        steps = "lab-host stage consul {0} && lab-host switch consul {0} && lab-host restart consul"
+        new, old = await on_host(fresh_lab, host, steps.format("1.8.8"), steps.format("1.8.7"))
+    finally:
+        shutil.rmtree(own)
+    assert new.exit_status == 7
+    assert "consul did not stay up" in new.stderr
+    assert old.exit_status == 0
 
 
 async def test_an_agent_that_does_not_start_fails_the_restart(fresh_lab: Lab) -> None:
