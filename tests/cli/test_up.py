@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli_engine import connected, free_port, line
+from cli_engine import FILES, ORIGIN, Pretended, connected, free_port, line, temporal_server
 
 from guardrail.cli.supervise import _only_one
+from guardrail.edges.deployment import make_current
 from guardrail.errors import Refused
+from guardrail.model.plan import ApprovalPoint
+from guardrail_workflows.worker import make_worker
 
 pytestmark = pytest.mark.temporal
 
@@ -52,12 +55,12 @@ class Up:
 
 
 @contextlib.asynccontextmanager
-async def upped(folder: Path, **more: str):
+async def upped(folder: Path, *words: str, **more: str):
     """A `guardrail up` that is ready; whatever a test leaves of it is killed."""
     port = free_port()
     command = line(folder, PYTHONPATH=str(STUB), **more)
     ready = folder / "ready.json"
-    process = await command.start("up", "--port", str(port), "--ready-file", str(ready))
+    process = await command.start("up", "--port", str(port), "--ready-file", str(ready), *words)
     children = []
     try:
         await until(lambda: ready.exists() or process.returncode is not None, "ready")
@@ -133,6 +136,39 @@ async def test_a_taken_port_is_refused_with_what_to_do(tmp_path):
     assert ended.code == 1
     assert f"127.0.0.1:{port} cannot be used: address already in use" in ended.err
     assert "--port" in ended.err
+
+
+async def left_open(folder: Path, build: str) -> None:
+    """An operation that began on another build stands, held, in the database of `folder`."""
+    with temporal_server(folder) as address:
+        operations = await connected(address)
+        consent = ApprovalPoint("start", 0, 1, True, ORIGIN)
+        pretended = Pretended(f"file://{folder / 'plans'}", approvals=(consent,))
+        async with make_worker(operations.client, pretended.activities(), build):
+            await make_current(operations, build)
+            (folder / "it.yaml").write_text(FILES.replace("NAME", "before"))
+            file = str(folder / "it.yaml")
+            started = await line(folder, address)("rollout", "start", file)
+            assert started.code == 0, started.err
+
+
+async def test_another_build_is_refused_while_an_operation_is_open_or_runs_beside(tmp_path):
+    await left_open(tmp_path, "0.0.1-former")
+    port = str(free_port())
+    ended = await line(tmp_path, PYTHONPATH=str(STUB))("up", "--port", port)
+    assert ended.code == 1
+    assert "operations are open that began on another" in ended.err
+    assert "before (build 0.0.1-former): running" in ended.err
+    assert "guardrail up --beside" in ended.err
+    assert ended.err.count("Temporal stopped") == 1
+    async with upped(tmp_path, "--beside") as up:
+        known = await (await connected(up.facts["address"])).known("before")
+        assert (known.open, known.build) == (True, "0.0.1-former")
+        up.process.send_signal(signal.SIGINT)
+        code, out, _ = await up.ended()
+    assert code == 0
+    assert "before (build 0.0.1-former)" in out
+    assert f"TEMPORAL_ADDRESS={up.facts['address']} guardrail worker" in out
 
 
 def test_two_never_share_a_database(tmp_path):
