@@ -4,6 +4,7 @@ The held operation stays with the build it began with, through continue-as-new, 
 new one goes to the new build. What each build was asked to do is seen at its own made-up hands.
 """
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from guardrail.cli.release import build_id, joins, take_over
 from guardrail.edges.deployment import current_build, make_current, open_operations
 from guardrail.edges.temporal import NoWorker, Operations
 from guardrail.errors import Refused, Unanswered
+from guardrail.files import shipped_policies
 from guardrail.model import messages
 from guardrail_workflows.worker import make_worker
 
@@ -149,6 +151,35 @@ async def test_a_build_without_a_worker_does_not_become_current(operations):
         await make_current(operations, NEW, within=0.3)
     assert time.monotonic() - began < 5
     assert await current_build(operations) == ""
+
+
+async def test_the_worker_process_becomes_current_when_told_and_stops_in_order(
+    operations, tmp_path
+):
+    worker = [sys.executable, "-m", "guardrail_workflows.worker"]
+    where = ["--address", operations.address, "--source", str(shipped_policies())]
+    what = ["--store", f"file://{tmp_path}", "--build-id", NEW, "--current"]
+    process = await asyncio.create_subprocess_exec(*worker, *where, *what)
+    try:
+        async with asyncio.timeout(30):
+            while await current_build(operations) != NEW:
+                assert process.returncode is None
+                await asyncio.sleep(0.1)
+        assert await operations.workers(NEW) == 1
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def test_new_operations_cannot_go_to_a_worker_without_a_build():
+    worker = [sys.executable, "-m", "guardrail_workflows.worker", "--current"]
+    where = ["--address", "127.0.0.1:1", "--source", ".", "--store", "file:///nowhere"]
+    ended = subprocess.run([*worker, *where], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "--current needs a --build-id" in ended.stderr
 
 
 # ---------------------------------------------------------------- which build is this?

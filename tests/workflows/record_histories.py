@@ -1,0 +1,293 @@
+"""Which operations must every later build be able to carry on? One recorded history a scenario.
+
+    .venv/bin/python tests/workflows/record_histories.py [SCENARIO …]
+
+runs each scenario with the real workflow on a real Temporal server, with made-up hands and eyes,
+and writes `histories/SCENARIO.json` (`-run-1`, `-run-2` where it was continued as new), with the
+build that recorded it. `test_replay.py` replays them. Record again only for a deliberate change
+of what is decided (CONTRIBUTING.md, Releasing).
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a file; pytest has these on its path
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import temporalio
+from temporalio import activity
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from test_rollout import course
+
+from guardrail.cli.release import build_id
+from guardrail.edges.deployment import make_current
+from guardrail.edges.temporal import Operations
+from guardrail.model import messages
+from guardrail.model.common import Origin
+from guardrail.model.messages import WatchTask
+from guardrail.model.plan import ApprovalPoint
+from guardrail_workflows.worker import make_worker
+
+from engine import Running, World, real_server, start
+
+HISTORIES = Path(__file__).parent / "histories"
+RUNS = 2
+"""Runs kept of an operation that was continued as new: the first, and the one it goes on in."""
+
+
+@dataclass
+class Losing(World):
+    """A world whose first watcher is lost halfway."""
+
+    @activity.defn(name=messages.WATCH_GATES)
+    async def watch(self, task: WatchTask) -> None:
+        async with asyncio.timeout(None if self.watches else 0.5):
+            await World.watch(self, task)
+
+
+# ---------------------------------------------------------------- the scenarios
+
+
+@asynccontextmanager
+async def operation(client: Client, scenario: str, world: World, **fields):
+    """A versioned worker, and the scenario's operation on it."""
+    build = build_id()
+    async with make_worker(client, world.activities, build):
+        await make_current(Operations(client, "the recorder's server"), build)
+        yield Running(world, await start(client, scenario, **fields), scenario)
+
+
+async def ends(op: Running, phase: str, **counts: int) -> None:
+    """The operation reaches this end, or the recording is worth nothing."""
+    end = await client_handle(op).result()
+    assert end.phase == phase, end.sentence
+    for name, count in counts.items():
+        assert getattr(end, name) == count, end.sentence
+
+
+def client_handle(op: Running) -> WorkflowHandle:
+    """The operation's handle, whatever run it is in."""
+    return op.world.client.get_workflow_handle(op.handle.id, result_type=messages.Status)
+
+
+def holds(name: str):
+    """Whether a hold of that name stands and nothing is in flight."""
+    return lambda status: not status.in_flight and name in [hold.name for hold in status.holds]
+
+
+async def completes(client: Client, name: str) -> None:
+    async with operation(client, name, World(course(1, 4, 9), client)) as op:
+        await ends(op, "completed", changed=9)
+
+
+async def gate_fails(client: Client, name: str) -> None:
+    world = World(course(1, 6), client, takes=0.4)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        world.verdicts["margin"] = "fail"
+        await op.until(holds("gate:margin"))
+        world.verdicts["margin"] = "pass"
+        await op.until(lambda s: s.gates[0].judgement.verdict == "pass")
+        await op.say("resume", ident="1")
+        await ends(op, "completed", changed=6)
+
+
+async def gate_recovers(client: Client, name: str) -> None:
+    """By evidence alone, where the policy says so: at half the pace from then on."""
+    world = World(course(1, 6, by="evidence"), client, takes=0.4)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        world.verdicts["margin"] = "fail"
+        await op.until(holds("gate:margin"))
+        world.verdicts["margin"] = "pass"
+        await ends(op, "completed", changed=6)
+
+
+async def evidence_lost(client: Client, name: str) -> None:
+    world = World(course(1, 6), client, takes=0.4)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        world.verdicts["margin"] = "inconclusive"
+        await op.until(holds("evidence:margin"))
+        world.verdicts["margin"] = "pass"
+        await ends(op, "completed", changed=6)
+
+
+async def watcher_lost(client: Client, name: str) -> None:
+    world = Losing(course(1, 4), client, takes=0.6)
+    async with operation(client, name, world) as op:
+        await ends(op, "completed", changed=4)
+    assert len(world.watches) == 2
+
+
+async def paused(client: Client, name: str) -> None:
+    async with operation(client, name, World(course(1, 6), client, takes=0.4)) as op:
+        await op.until(lambda s: s.changed >= 2)
+        await op.say("pause", reason="lunch", ident="1")
+        await op.until(holds("operator:bob"))
+        await op.say("pause", reason="lunch", ident="1")
+        await op.say("resume", ident="2")
+        await ends(op, "completed", changed=6)
+
+
+async def approved(client: Client, name: str) -> None:
+    point = ApprovalPoint("start", 0, 2, True, Origin("policy test", "test.yaml", 1))
+    async with operation(client, name, World(course(2, approvals=(point,)), client)) as op:
+        await op.until(holds("approval:start"))
+        await op.say("approve", by="cid", point="start", ident="1")
+        await op.say("approve", by="dee", point="start", ident="2")
+        await ends(op, "completed", changed=2)
+
+
+async def unknown_retried(client: Client, name: str) -> None:
+    world = World(course(1, 3), client, outcomes={"host-001": ["unknown"]})
+    async with operation(client, name, world) as op:
+        await op.until(holds("host:host-001"))
+        await op.say("retry", hosts=("host-001",), ident="1")
+        await ends(op, "completed", changed=3)
+
+
+async def failed_skipped(client: Client, name: str) -> None:
+    world = World(course(1, 4), client, outcomes={"host-002": ["failed"]})
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.holds and s.failed and not s.in_flight)
+        await op.say("skip", hosts=("host-002",), ident="1")
+        await ends(op, "completed", changed=3, set_aside=1)
+
+
+async def aborted(client: Client, name: str) -> None:
+    async with operation(client, name, World(course(1, 6), client, takes=0.2)) as op:
+        await op.until(lambda s: s.changed >= 2 and s.in_flight)
+        await op.say("abort", reason="wrong version", ident="1")
+        await ends(op, "aborted")
+
+
+async def rolled_back_by_policy(client: Client, name: str) -> None:
+    plan = replace(course(1, 3, 6, unavailable=1), rollback_when="auto")
+    world = World(plan, client, outcomes={"host-002": ["failed"]})
+    async with operation(client, name, world) as op:
+        await ends(op, "rolled_back", changed=0, reverted=3)
+
+
+async def rolled_back_by_a_person(client: Client, name: str) -> None:
+    world = World(course(2, 4, unavailable=1), client, takes=0.05)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed == 3)
+        await op.say("rollback", scope="wave", reason="odd", ident="1")
+        await op.until(holds("rollback:wave"))
+        await op.say("rollback", scope="all", ident="2")
+        await ends(op, "rolled_back", changed=0)
+
+
+async def continued(client: Client, name: str) -> None:
+    """Several runs; the first carries a command that was answered to the second."""
+    world = World(course(1, 3, 5, 8, 12), client, takes=0.05)
+    async with operation(client, name, world, run_events=60) as op:
+        await op.until(lambda s: s.changed >= 1)
+        await op.say("pause", reason="lunch", ident="1")
+        await op.say("resume", ident="2")
+        await ends(op, "completed", changed=12)
+
+
+async def drained(client: Client, name: str) -> None:
+    """A run without a quiet moment is made to have one."""
+    world = World(course(30, unavailable=6, bake=0.0), client, takes=0.05)
+    async with operation(client, name, world, run_events=16) as op:
+        await ends(op, "completed", changed=30)
+
+
+async def refused(client: Client, name: str) -> None:
+    world = World(course(3), client, refusals=("no host may go: all is down",))
+    async with operation(client, name, world) as op:
+        try:
+            await op.handle.result()
+        except WorkflowFailureError as failure:
+            assert failure.cause.type == "Refused"  # noqa: PT017 - this is no test
+        else:
+            raise AssertionError("a refused plan was started")
+
+
+Scenario = Callable[[Client, str], Awaitable[None]]
+SCENARIOS: dict[str, Scenario] = {
+    "completes": completes,
+    "gate-fails": gate_fails,
+    "gate-recovers": gate_recovers,
+    "evidence-lost": evidence_lost,
+    "watcher-lost": watcher_lost,
+    "paused": paused,
+    "approved": approved,
+    "unknown-retried": unknown_retried,
+    "failed-skipped": failed_skipped,
+    "aborted": aborted,
+    "rolled-back-by-policy": rolled_back_by_policy,
+    "rolled-back-by-a-person": rolled_back_by_a_person,
+    "continued": continued,
+    "drained": drained,
+    "refused": refused,
+}
+CONTINUED = ("continued", "drained")
+
+
+def files() -> dict[str, Path]:
+    """Each recorded history's file by name; those continued as new have one for each kept run."""
+    names = []
+    for name in SCENARIOS:
+        runs = range(1, RUNS + 1) if name in CONTINUED else [0]
+        names += [f"{name}-run-{run}" if run else name for run in runs]
+    return {name: HISTORIES / f"{name}.json" for name in names}
+
+
+# ---------------------------------------------------------------- recording
+
+
+async def runs(client: Client, name: str) -> list[WorkflowHistory]:
+    """The histories of an operation's runs, first one first."""
+    found, run = [], None
+    first = await client.get_workflow_handle(messages.workflow_id(name)).describe()
+    run = first.raw_description.workflow_execution_info.first_run_id
+    while run:
+        handle = client.get_workflow_handle(messages.workflow_id(name), run_id=run)
+        history = await handle.fetch_history()
+        found.append(history)
+        last = history.events[-1]
+        run = last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+    return found
+
+
+def written(name: str, history: WorkflowHistory) -> str:
+    """A history as its file has it: an event a line."""
+    head = {"recorded": name, "build": build_id(), "sdk": f"temporalio {temporalio.__version__}"}
+    events = history.to_json_dict()["events"]
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
+    about = json.dumps({**head, "workflow": history.workflow_id})[:-1]
+    return f'{about}, "events": [\n{lines}\n]}}\n'
+
+
+def read(path: Path) -> WorkflowHistory:
+    """A recorded history."""
+    content = json.loads(path.read_text())
+    return WorkflowHistory.from_json(content["workflow"], {"events": content["events"]})
+
+
+async def record(names: list[str]) -> None:
+    """Run these scenarios and write their histories."""
+    HISTORIES.mkdir(exist_ok=True)
+    async with real_server() as env:
+        for name in names:
+            await SCENARIOS[name](env.client, name)
+            found = await runs(env.client, name)
+            assert (len(found) > 1) == (name in CONTINUED), f"{name}: {len(found)} runs"
+            for number, history in enumerate(found[:RUNS], 1):
+                file = f"{name}-run-{number}" if name in CONTINUED else name
+                text = written(name, history)
+                files()[file].write_text(text)
+                sys.stderr.write(f"{file}: {len(history.events)} events, {len(text)} bytes\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(record(sys.argv[1:] or list(SCENARIOS)))
