@@ -1,11 +1,14 @@
 """A small HTTP server on a real socket that answers what a test tells it to."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass
@@ -53,9 +56,7 @@ class HttpPart:
                 writer.write(encoded(answer))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+            return
 
 
 def encoded(answer: Answer) -> bytes:
@@ -66,11 +67,34 @@ def encoded(answer: Answer) -> bytes:
 
 
 @asynccontextmanager
-async def serving(address: str, port: int = 8500) -> AsyncIterator[HttpPart]:
-    part = HttpPart(address, port)
-    server = await asyncio.start_server(part.serve, address, port)
+async def listening(handle: Handler, address: str, port: int) -> AsyncIterator[None]:
+    """A server whose connections are all at their end when it is left."""
+    open_now: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(handle(reader, writer))
+        open_now[task] = writer
+        await asyncio.wait({task})
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        del open_now[task]
+
+    server = await asyncio.start_server(accept, address, port)
     try:
-        yield part
+        yield
     finally:
         server.close()
+        for task, writer in list(open_now.items()):
+            task.cancel()
+            writer.transport.abort()
         await server.wait_closed()
+        while open_now:  # noqa: ASYNC110  (each round lets the handlers end)
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def serving(address: str, port: int = 8500) -> AsyncIterator[HttpPart]:
+    part = HttpPart(address, port)
+    async with listening(part.serve, address, port):
+        yield part

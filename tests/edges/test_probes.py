@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hands import own_address
-from http_part import Answer, HttpPart, serving
+from http_part import Answer, HttpPart, listening, serving
 
 from guardrail.edges import probes
 from guardrail.edges.exec import ExecDriver
@@ -125,9 +125,8 @@ async def test_a_connection_that_breaks_off_is_unreachable(reader: Probes) -> No
     async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nversion=")
-        writer.close()
 
-    async with await asyncio.start_server(break_off, address, 8500):
+    async with listening(break_off, address, 8500):
         with pytest.raises(Unreachable):
             await reader.running(Host("test", "h", address, "a"), change(PAGE))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 from hands import own_address, until, yes
+from http_part import listening
 from sshd_part import PORT, Sshd
 
 from guardrail.edges.ssh import SshDriver
@@ -224,9 +225,8 @@ async def test_a_host_that_is_no_ssh_server_is_unreachable(sshd: Sshd, driver: M
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
-        writer.close()
 
-    async with await asyncio.start_server(talk, other, PORT):
+    async with listening(talk, other, PORT):
         with pytest.raises(Unreachable):
             await driver().run(replace(sshd.host(), address=other), ECHO, limit=5)
 
