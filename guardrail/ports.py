@@ -3,13 +3,14 @@
 Edges fulfil these on real parts, twins in memory; one contract test serves both.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.gate import Age, Reading
+from guardrail.model.journal import Entry, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,24 @@ class PlanStore(Protocol):
 
     def get(self, digest: str) -> bytes:
         """The bytes of that digest, checked. Raises Unanswered, or Refused when they differ."""
+
+
+class Journal(Protocol):
+    """What is kept of operations for good: a chain of lines for each (decide/chain.py)."""
+
+    def append(self, entries: Sequence[Entry]) -> Head:
+        """Record the entries of one operation, each once, in their order; the chain's new head.
+
+        What is answered for survives a loss of power. Entries that are there already are passed
+        by. Raises Unanswered when it cannot be written (try again: nothing comes twice), Refused
+        when an entry is there with other content.
+        """
+
+    def read(self, operation: str) -> bytes:
+        """All lines of one operation, as they are. Raises Unanswered; Refused: there are none."""
+
+    def operations(self) -> tuple[str, ...]:
+        """The names of all operations that have a journal, sorted. Raises Unanswered."""
 
 
 class Clock(Protocol):

@@ -28,7 +28,8 @@ class Settings(BaseSettings):
 
     state: the folder for databases, plans and logs. source: the worker's folder of policies,
     changes, gates and sources; None is the shipped one. store: an fsspec URL for plans; empty is
-    the folder `plans` of `state`. user: who acts, recorded as unverified; empty is the login name.
+    the folder `plans` of `state`. journal: the same for the journal, folder `journal`. user: who
+    acts, recorded as unverified; empty is the login name.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
@@ -36,6 +37,7 @@ class Settings(BaseSettings):
     state: Path = Field(default_factory=_state_home)
     source: Path | None = None
     store: str = ""
+    journal: str = ""
     user: str = ""
 
     @field_validator("state", "source")
@@ -60,6 +62,11 @@ class Settings(BaseSettings):
     def plans(self) -> str:
         """The URL of the plan store."""
         return self.store or f"file://{self.state / 'plans'}"
+
+    @property
+    def journals(self) -> str:
+        """The URL of the journal, which outlives everything else."""
+        return self.journal or f"file://{self.state / 'journal'}"
 
     @property
     def logs(self) -> Path:

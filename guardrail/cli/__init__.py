@@ -14,7 +14,7 @@ from typer._click.core import Context
 from typer.core import TyperGroup
 
 from guardrail import logs
-from guardrail.cli import gate, lab, plan, rollout, stop, summary, up
+from guardrail.cli import gate, journal, lab, plan, rollout, stop, summary, up
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
@@ -102,6 +102,7 @@ rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
 app.add_typer(rollout.app, name="rollout")
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.add_typer(gate.app, name="gate")
+app.add_typer(journal.app, name="journal")
 app.add_typer(lab.app, name="lab")
 
 
