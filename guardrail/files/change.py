@@ -10,7 +10,9 @@
       running: {consulAgent: {port: 8500, scheme: http}}
       # or:    {run: [agent, --version], match: 'v(\\S+)'}
       # or:    {http: {port: 9100, path: /metrics, match: 'version="([^"]+)"'}}
+      obtainable: [fetch, --can, consul, "{version}"]   # 0: it can be brought here; changes nothing
       prepare: [[fetch, consul, "{to}"]]           # harmless; before the point of no return
+      unprepare: [[remove, consul, "{to}"]]        # undoes prepare where apply was never begun
       apply: [[switch, consul, "{to}"], [restart, consul]]
       undo: same                        # apply with from and to exchanged; or steps of its own
       verify: {consulCatalog: {within: 30s}}
@@ -19,6 +21,14 @@
 
 Commands are lists of arguments and no shell reads them. `{from}`, `{to}`, `{version}` (the
 version that is being brought: `to` going forward, `from` going back) and `{host}` are filled in.
+
+`obtainable` is asked on every host before a plan may start, for either version: without the new
+one nothing can begin, without the old one there is no way back. It must ask where versions come
+from (a repository), not what is on the host now: what is installed goes with the upgrade.
+
+`unprepare` is run going forward only, where a step of `prepare` failed or the host refused to
+begin (`blocked`). It is best effort and may be run more than once; what it did is said in the
+host's reason. Going back nothing is unprepared: it would throw away the former version.
 """
 
 import re
@@ -58,6 +68,8 @@ from guardrail.model.change import (
 )
 
 PLACEHOLDERS = ("from", "to", "version", "host")
+ASKING = ("version", "host")
+"""The placeholders of `obtainable`, which is asked for either version."""
 
 
 def _argument(value: str) -> str:
@@ -91,11 +103,24 @@ def _same_is_none(value: Any) -> Any:
     return value
 
 
+def _asks(value: list[str]) -> list[str]:
+    words = {word for part in value for word in re.findall(r"\{(\w+)\}", part)}
+    if strange := sorted(words - set(ASKING)):
+        raise ValueError(
+            f"`{{{strange[0]}}}` has no meaning in `obtainable`, which is asked for the old "
+            "version and for the new one: write `{version}`"
+        )
+    if "version" not in words:
+        raise ValueError("`obtainable` must say which version it asks for: give it `{version}`")
+    return value
+
+
 Argument = Annotated[str, AfterValidator(_argument)]
 HttpPath = Annotated[
     str, AfterValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})
 ]
 CommandFormat = Annotated[list[Argument], Field(min_length=1), AfterValidator(_command)]
+AskingFormat = Annotated[CommandFormat, AfterValidator(_asks)]
 _STEPS = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1}}
 Undo = Annotated[
     Annotated[list[CommandFormat], Field(min_length=1)] | None,
@@ -177,7 +202,14 @@ class SpecFormat(Format):
     driver: Annotated[Literal["ssh", "exec"], not_yet("kubernetes")]
     installed: InstalledFormat
     running: RunningFormat
+    obtainable: AskingFormat | None = Field(
+        default=None,
+        description="One command; 0: {version} can be brought to this host. Changes nothing.",
+    )
     prepare: list[CommandFormat] = Field(default=[], description="Harmless steps, first.")
+    unprepare: list[CommandFormat] = Field(
+        default=[], description="Undoes `prepare` where `apply` was never begun; best effort."
+    )
     apply: list[CommandFormat] = Field(min_length=1, description="The change itself, once.")
     undo: Undo = Field(description="`same`, or steps that bring back the former version.")
     verify: VerifyFormat | None = None
@@ -193,6 +225,8 @@ class SpecFormat(Format):
         if catalog is not None and catalog.within >= self.timeout:
             at = ("verify", "consulCatalog", "within")
             raise wrong((at, f"must be less than `timeout` ({self.timeout:g} s)"))
+        if self.unprepare and not self.prepare:
+            raise wrong((("unprepare",), "there is no `prepare` that it could undo"))
         return self
 
 
@@ -230,6 +264,8 @@ def to_change(written: ChangeFormat, place: Place) -> Change:
         digest=place.digest(),
         description=written.metadata.description,
         keeps_registered=spec.keeps_registered,
+        unprepare=_commands(spec.unprepare),
+        obtainable=None if spec.obtainable is None else tuple(spec.obtainable),
     )
 
 

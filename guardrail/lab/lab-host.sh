@@ -2,14 +2,17 @@
 # What does an operator's tool on a cache host do: which versions are here, which one runs, and how is it
 # exchanged? One copy of this file serves every host; the folder it was called from says which host it is.
 #
+#   lab-host has AGENT VERSION        whether the repository has it            (4: no such version)
 #   lab-host stage AGENT VERSION      put a version into its own folder        (4: no such version)
+#   lab-host unstage AGENT VERSION    take it away again, if it was staged     (10: it is switched to)
 #   lab-host switch AGENT VERSION     point "current" at it                    (5: not staged)
 #   lab-host restart AGENT            stop, wait for the exit, start           (6: did not stop, 7: did not start)
 #   lab-host start|stop AGENT         AGENT is consul, exporter or memcached
 #   lab-host version AGENT            what "current" points at
 #   lab-host keep-registered consul   from the next restart on, the node stays in the catalog
 #
-# Every stage, switch, restart, start and stop is written to the host's log when it begins and when it ends.
+# A version may bring its own configuration: what lies in AGENT/VERSION/consul.d is read besides the host's.
+# Every stage, unstage, switch, restart, start and stop is written to the host's log when it begins and when it ends.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -47,12 +50,22 @@ current() { # AGENT
     echo "${link##*/}"
 }
 
+has() {
+    [ -d "$REPOSITORY/$agent/$version" ] || fail 4 "the repository has no $agent $version"
+}
+
 stage() {
+    has
     source="$REPOSITORY/$agent/$version"
-    [ -d "$source" ] || fail 4 "the repository has no $agent $version"
     mkdir -p "$root/$agent/$version"
     # A link, not a copy: thirty hosts of one machine share the pages of one binary.
     ln -sfn "$source/$agent" "$root/$agent/$version/$agent"
+}
+
+unstage() {
+    [ "$(current "$agent")" != "$version" ] || fail 10 "$agent $version is switched to; switch to another one first"
+    rm -f "$root/$agent/$version/$agent"
+    [ ! -d "$root/$agent/$version" ] || rmdir --ignore-fail-on-non-empty "$root/$agent/$version"
 }
 
 switch() {
@@ -76,7 +89,10 @@ start() {
     consul)
         rm -f "$root/run/consul.stays"
         [ ! -e "$root/consul.d/keep.json" ] || : >"$root/run/consul.stays"
-        launch "$root/consul/current/consul" agent -config-dir "$root/consul.d" -data-dir "$root/consul-data"
+        set -- -config-dir "$root/consul.d" -data-dir "$root/consul-data"
+        own="$root/consul/current/consul.d"
+        [ ! -d "$own" ] || set -- "$@" -config-dir "$own"
+        launch "$root/consul/current/consul" agent "$@"
         ;;
     exporter)
         launch "$PYTHON" -I -S "$root/exporter/current/exporter" --listen "$ADDRESS"
@@ -124,7 +140,7 @@ version)
     current "$agent"
     exit 0
     ;;
-stage | switch)
+has | stage | unstage | switch)
     [ "$agent" != memcached ] || fail 2 "memcached has no versions here"
     case $version in '' | *[!0-9.a-z+-]* | .*) fail 2 "$verb needs a version" ;; esac
     ;;
@@ -132,8 +148,12 @@ start | stop | restart)
     [ -n "$version" ] || [ "$agent" = memcached ] || version=$(current "$agent")
     ;;
 keep-registered) ;;
-*) fail 2 "the verbs are stage, switch, restart, start, stop, version, keep-registered, not '$verb'" ;;
+*) fail 2 "the verbs are has, stage, unstage, switch, restart, start, stop, version, keep-registered, not '$verb'" ;;
 esac
+if [ "$verb" = has ]; then # a question: no lock, no line in the log
+    has
+    exit 0
+fi
 
 exec 9>"$root/run/$agent.lock"
 flock -w 60 9 || fail 9 "another lab-host is at work on $agent for a minute"

@@ -53,6 +53,8 @@ class Change:
     """The document `Change`. `undo` None means "apply with from and to exchanged".
 
     `timeout` is in seconds, for the whole of `prepare`, `apply` and `verify` on one host.
+    unprepare: undoes `prepare` where `apply` was never begun. obtainable: ends with 0 where
+    `{version}` can be brought to `{host}`, and changes nothing; None: that cannot be asked.
     keeps_registered: the steps restart the agent in a way that leaves its node in the catalog,
     whatever the agent's own configuration says about a SIGTERM.
     """
@@ -70,6 +72,8 @@ class Change:
     digest: str = ""
     description: str = ""
     keeps_registered: bool = False
+    unprepare: tuple[Command, ...] = ()
+    obtainable: Command | None = None
 
 
 @dataclass(frozen=True, slots=True)

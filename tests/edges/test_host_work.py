@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hands import Hands, no, until, yes
 
-from guardrail.decide.steps import steps_for
+from guardrail.decide.steps import asks_whether, steps_for
 from guardrail.edges.probes import Probes
 from guardrail.errors import Refused, Unanswered
 from guardrail.model.change import Change, Command, ConsulCatalogCheck, RunProbe
 from guardrail.model.fleet import Host
+from guardrail.model.operation import Direction
 from guardrail.ports import BadCredentials, CatalogEntry, Permit, StepRequest, Token, Unreachable
 from guardrail_workflows import host_work
 from guardrail_workflows.host_work import HostJob, HostResult, change_host
@@ -214,6 +215,62 @@ async def test_a_prepare_that_fails_is_blocked(world: World) -> None:
     assert world.hands.lines("running.log") == []
 
 
+async def test_a_prepare_that_fails_is_undone_and_that_is_said(world: World) -> None:
+    """All of it is undone, also the part that came after the step that failed."""
+    undo = (world.hands.adding("undone"), world.hands.adding("undone"))
+    change = world.change(prepare=(("sh", "-c", "echo disk full; exit 7"),), unprepare=undo)
+    result = await world.work(world.job(change))
+    assert result.outcome == "blocked"
+    assert result.reason.endswith("status 7: disk full; nothing was begun; prepare undone")
+    assert dict(result.facts)["unprepared"] == "yes"
+    assert world.hands.lines("undone") == ["ran", "ran"]
+    assert "unprepare" in world.beats
+    assert world.hands.lines("running.log") == []
+
+
+async def test_what_cannot_be_undone_is_said_and_the_rest_is_undone(world: World) -> None:
+    bad = ("sh", "-c", "echo in use; exit 3")
+    undo = (bad, world.hands.adding("undone"))
+    result = await world.work(world.job(world.change(prepare=(("false",),), unprepare=undo)))
+    assert result.outcome == "blocked"
+    assert "; prepare could not be undone: 'sh -c echo in use; exit 3' ended" in result.reason
+    assert dict(result.facts)["unprepared"].endswith("status 3: in use")
+    assert world.hands.lines("undone") == ["ran"]
+
+
+async def test_an_unprepare_that_hangs_leaves_the_outcome_as_it_is(world: World) -> None:
+    change = world.change(prepare=(("false",),), unprepare=(("sleep", "60"),), timeout=2.0)
+    result = await world.work(world.job(change))
+    assert result.outcome == "blocked"
+    assert "; prepare could not be undone: it did not end in time" in result.reason
+
+
+async def test_a_host_that_refuses_to_begin_undoes_its_prepare(world: World) -> None:
+    prepared, undone = world.hands.adding("prepared"), world.hands.adding("undone")
+    change = world.change(prepare=(prepared,), unprepare=(undone,))
+    place = world.hands.state / "runs" / "hindered"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("a file where the runner's folder must be\n")
+    result = await world.work(world.job(change, operation="hindered"))
+    assert (result.outcome, world.hands.lines("prepared")) == ("blocked", ["ran"])
+    assert result.reason.endswith("nothing was begun; prepare undone")
+    assert world.hands.lines("undone") == ["ran"]
+
+
+@pytest.mark.parametrize("direction", ["forward", "back"])
+async def test_what_is_not_blocked_is_not_unprepared(world: World, direction: Direction) -> None:
+    """Without a permit it will be asked again; and the former version is never thrown away."""
+    undone = world.hands.adding("undone")
+    blocked = direction == "back"
+    prepare = (("false",),) if blocked else (("true",),)
+    world.set("2", "2") if blocked else None
+    world.permit = no
+    change = world.change(prepare=prepare, unprepare=(undone,))
+    result = await world.work(world.job(change, direction=direction))
+    assert result.outcome == ("blocked" if blocked else "not_begun")
+    assert world.hands.lines("undone") == []
+
+
 async def test_a_version_that_nobody_spoke_of_is_blocked(world: World) -> None:
     world.set("1", "7")
     result = await world.work()
@@ -386,13 +443,22 @@ async def test_a_check_in_a_catalog_that_is_not_there_is_unknown(world: World) -
 def test_commands_of_both_directions() -> None:
     words = ("x", "{from}>{to}={version}@{host}")
     change = Change("c", "a", "exec", RunProbe(("x",), "(x)"), RunProbe(("x",), "(x)"), (words,),
-                    (words,), None, None, 1.0)  # fmt: skip
+                    (words,), None, None, 1.0, unprepare=(words,), obtainable=words)  # fmt: skip
     forward = steps_for(change, "forward", "1", "2", "h")
-    assert forward.apply == forward.prepare == (("x", "1>2=2@h"),)
+    assert forward.apply == forward.prepare == forward.unprepare == (("x", "1>2=2@h"),)
     back = steps_for(change, "back", "1", "2", "h")
     assert back.apply == back.prepare == (("x", "2>1=1@h"),)
+    assert back.unprepare == ()
     own = steps_for(replace(change, undo=(words,)), "back", "1", "2", "h")
     assert (own.prepare, own.apply) == ((), (("x", "1>2=1@h"),))
+
+
+def test_either_version_can_be_asked_for() -> None:
+    change = Change("c", "a", "exec", RunProbe(("x",), "(x)"), RunProbe(("x",), "(x)"), (),
+                    (("x",),), None, None, 1.0)  # fmt: skip
+    assert asks_whether(change, "1", "h") is None
+    asked = replace(change, obtainable=("can", "{version}@{host}"))
+    assert asks_whether(asked, "1", "h") == ("can", "1@h")
 
 
 @pytest.mark.parametrize("value", ["{to}", "$(x)", "a b", "{", "{{host}}", "\\1"])

@@ -226,7 +226,9 @@ def test_a_change_becomes_a_model() -> None:
     change = example("change").change("consul-agent")
     assert change.installed == RunProbe(("consul", "version"), r"Consul v(\S+)")
     assert change.running == ConsulAgentProbe(8500, "http")
+    assert change.obtainable == ("fetch", "--can", "consul", "{version}")
     assert change.prepare == (("fetch", "consul", "{to}"),)
+    assert change.unprepare == (("remove", "consul", "{to}"),)
     assert change.apply == (("switch", "consul", "{to}"), ("restart", "consul"))
     assert change.undo is None
     assert change.verify_catalog == ConsulCatalogCheck(30.0)
@@ -246,6 +248,7 @@ def test_a_change_may_have_an_undo_of_its_own_and_ask_by_http() -> None:
     assert change.running == RunProbe(("a",), "v(.)")
     assert change.undo == (("down",),)
     assert (change.verify_catalog, change.timeout) == (None, 9.0)
+    assert (change.prepare, change.unprepare, change.obtainable) == ((), (), None)
 
 
 def test_a_rollout_becomes_a_model() -> None:

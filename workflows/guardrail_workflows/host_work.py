@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from guardrail.decide.steps import Steps, steps_for
 from guardrail.errors import Refused, Unanswered
-from guardrail.model.change import Change
+from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Host
 from guardrail.model.operation import Direction, Outcome
 from guardrail.ports import (
@@ -39,6 +39,8 @@ LOOKS_ALIKE = 2
 ASK_AGAIN_AFTER = 1.5
 """Seconds before a lost host is asked what became: by then a "go" on its way has come too late."""
 BEAT_EVERY = 1.0
+UNPREPARE_WITHIN = 30.0
+"""Seconds for undoing what was prepared, and at most half of what is left of the time limit."""
 
 _TAIL = 300
 
@@ -231,10 +233,38 @@ async def _prepare_and_apply(work: _Work, before: Seen, steps: Steps) -> StepRes
     for command in steps.prepare:
         status, output = await work.driver.run(work.host, command, limit=work.left)
         if status != 0:
-            what = " ".join(command)
-            raise _Ended("blocked", f"{what!r} ended with status {status}: {_tail(output)}")
+            why = f"{_ended_with(command, status, output)}; nothing was begun"
+            raise _Ended("blocked", why + await _unprepare(work, steps))
     work.enter("apply")
-    return await _apply(work, _request(work, steps))
+    result = await _apply(work, _request(work, steps))
+    if result.kind != "blocked":
+        return result
+    raise _Ended("blocked", f"{result.reason}; nothing was begun{await _unprepare(work, steps)}")
+
+
+def _ended_with(command: Command, status: int, output: str) -> str:
+    said = f": {_tail(output)}" if output.strip() else ""
+    return f"{' '.join(command)!r} ended with status {status}{said}"
+
+
+async def _unprepare(work: _Work, steps: Steps) -> str:
+    """Undo what was prepared, as far as that goes; what became of it, to be said with the reason.
+
+    Only where nothing was begun. It never changes the outcome: the host was left as it was.
+    """
+    if not steps.unprepare:
+        return ""
+    work.enter("unprepare")
+    faults: list[str] = []
+    try:
+        async with asyncio.timeout(min(UNPREPARE_WITHIN, work.left / 2)):
+            for command in steps.unprepare:
+                status, output = await work.driver.run(work.host, command, limit=work.left)
+                faults += [_ended_with(command, status, output)] if status else []
+    except (Unreachable, BadCredentials, Refused, TimeoutError) as silence:
+        faults.append(str(silence) or "it did not end in time")
+    work.note(unprepared="; ".join(faults) or "yes")
+    return f"; prepare could not be undone: {'; '.join(faults)}" if faults else "; prepare undone"
 
 
 def _expect_known_versions(work: _Work, before: Seen) -> None:
@@ -304,8 +334,6 @@ async def _judge(work: _Work, result: StepResult) -> None:
             raise _Ended("failed", f"a step ended with status {result.exit_status}{said}")
         case "not_begun":
             raise _Ended("not_begun", result.reason)
-        case "blocked":
-            raise _Ended("blocked", f"{result.reason}; nothing was begun")
         case _:  # refused, running, died: somebody has begun, or may have
             await _note_versions(work)
             raise _Ended("unknown", result.reason or result.kind)
