@@ -107,9 +107,9 @@ class JournalFolder:
             raise self._unanswered(fault) from fault
 
     def read(self, operation: str) -> bytes:
-        """See `ports.Journal`."""
+        """See `ports.Journal`. An append that is under way is waited for: it is no torn end."""
         try:
-            return self._path(_checked(operation)).read_bytes()
+            return _read(self._path(_checked(operation)))
         except FileNotFoundError:
             raise _none_of(operation, self.folder) from None
         except OSError as fault:
@@ -203,19 +203,32 @@ def _locked(path: Path) -> Iterator[int]:
             os.close(fd)
 
 
+def _read(path: Path) -> bytes:
+    """All bytes, between appends; as they are where a stopped writer keeps its lock."""
+    with path.open("rb") as file:
+        _must_be_a_file(file.fileno(), path)
+        with suppress(_Locked):
+            _lock(file.fileno(), time.monotonic() + LOCKED_WITHIN, fcntl.LOCK_SH)
+        return file.read()
+
+
+class _Locked(OSError):
+    """Another writer has kept the lock too long."""
+
+
 def _must_be_a_file(fd: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise OSError(0, f"{path} is not a file that lines can be appended to")
 
 
-def _lock(fd: int, until: float) -> None:
+def _lock(fd: int, until: float, how: int = fcntl.LOCK_EX) -> None:
     while True:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 why = f"another writer has kept it locked for {LOCKED_WITHIN:g} s"
-                raise OSError(0, f"{why}; is a worker stopped?") from None
+                raise _Locked(0, f"{why}; is a worker stopped?") from None
             time.sleep(0.005)
         else:
             return

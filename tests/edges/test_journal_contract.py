@@ -5,12 +5,22 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from journal_parts import batch, entry, ids
+from journal_parts import T, batch, entry, ids
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from guardrail.decide.chain import check
 from guardrail.edges.journal import JournalFolder, JournalObjects, journal_at
 from guardrail.errors import Refused, Unanswered
-from guardrail.model.journal import Head
+from guardrail.model.journal import (
+    Entry,
+    EntryId,
+    GateTold,
+    Head,
+    HoldRaised,
+    HostAsked,
+    HostTold,
+    Turned,
+)
 from guardrail.ports import Journal
 from guardrail.twins import TwinJournal
 
@@ -129,6 +139,20 @@ def test_a_name_is_never_a_path(tmp_path: Path, name: str) -> None:
         with pytest.raises(Refused, match="cannot be an operation's name"):
             journal.read(name)
     assert not list(tmp_path.iterdir())
+
+
+def test_entries_go_through_temporal_unchanged(opened: Open) -> None:
+    """What a repeated activity is given is the same to the journal as what the first one was."""
+    no_evidence = GateTold("margin", "inconclusive", "stale", None, (), True)
+    whole = GateTold("margin", "pass", "", 1.0, ("fine",), True)
+    told = HostTold(1, 2, "a", "changed", "", 4, (("running", "2"),))
+    held = HoldRaised("host:a", ("why",), "a person", hosts=(1, 2), again=True)
+    records = (no_evidence, whole, told, held, HostAsked(1, 2, "back"), Turned("back"))
+    made = [Entry("op", EntryId("r", n, 0), T + n, one) for n, one in enumerate(records)]
+    (payload,) = pydantic_data_converter.payload_converter.to_payloads([made])
+    (back,) = pydantic_data_converter.payload_converter.from_payloads([payload], [list[Entry]])
+    assert back == made
+    assert opened().append(made) == opened().append(back)
 
 
 # ---------------------------------------------------------------- object stores

@@ -256,8 +256,29 @@ def test_a_writer_that_never_lets_go_is_an_answer_not_a_hang(
         fcntl.flock(stopped, fcntl.LOCK_EX)
         with pytest.raises(Unanswered, match="is a worker stopped"):
             JournalFolder(path.parent).append(batch(3))
+        assert JournalFolder(path.parent).read("op") == whole
     assert path.read_bytes() == whole
     JournalFolder(path.parent).append(batch(3))
+
+
+def test_an_append_under_way_is_never_read_as_torn(tmp_path: Path) -> None:
+    def write(pipe: int) -> None:
+        slow, journal = os.pwrite, JournalFolder(tmp_path)
+        os.pwrite = lambda fd, data, at: slow(fd, data[:3], at)
+        for event in range(40):
+            journal.append(batch(event))
+            os.write(pipe, b".")
+
+    pid, pipe = child(write)
+    assert os.read(pipe, 1) == b"."
+    lines, state = 0, Path(f"/proc/{pid}/stat")
+    while lines < 80 and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        checked = check(JournalFolder(tmp_path).read("op"))
+        assert checked.broken is None, str(checked.broken)
+        lines = len(checked.lines)
+    assert ended(pid) == 0
+    heard(pipe)
+    assert sound(tmp_path) == ids(batch(*range(40)))
 
 
 # ---------------------------------------------------------------- disks
