@@ -252,7 +252,7 @@ def test_an_installed_wheel_has_the_command(installed: Path, tmp_path: Path) -> 
 
 def constants() -> dict[str, str]:
     """The names by which the library addresses workflows."""
-    elsewhere = {"TASK_QUEUE", "MEMO_SUMMARY"}
+    elsewhere = {"TASK_QUEUE", "DEPLOYMENT", "MEMO_SUMMARY", "MEMO_AS_OF"}
     return {
         name: value
         for name, value in vars(messages).items()

@@ -153,9 +153,7 @@ async def test_a_build_without_a_worker_does_not_become_current(operations):
     assert await current_build(operations) == ""
 
 
-async def test_a_worker_process_becomes_current_when_told_and_stops_in_order(
-    operations, tmp_path
-):
+async def test_a_worker_process_becomes_current_when_told_and_stops_in_order(operations, tmp_path):
     worker = [sys.executable, "-m", "guardrail_workflows.worker"]
     where = ["--address", operations.address, "--source", str(shipped_policies())]
     what = ["--store", f"file://{tmp_path}", "--build-id", NEW, "--current"]
