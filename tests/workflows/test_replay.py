@@ -54,7 +54,9 @@ def outcome(value: Status | RolloutInput) -> Any:
     state = carried.state
     said = [ident for ident, _ in carried.answered]
     holds = [hold.name for hold in state.holds]
-    return [carried.digest, dict(carried.sets), state.phase, state.wave, state.turn, holds, said]
+    # A later build may know more sets of hosts, empty here.
+    sets = {name: hosts for name, hosts in carried.sets if hosts != "0"}
+    return [carried.digest, sets, state.phase, state.wave, state.turn, holds, said]
 
 
 class Listens(Interceptor):
