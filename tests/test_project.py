@@ -279,19 +279,15 @@ def registered() -> dict[str, set[str | None]]:
 
 def test_the_names_the_library_uses_are_the_registered_ones() -> None:
     found = registered()
+    activities = found.pop("activities")
     assert found == {
         "workflows": {messages.ROLLOUT},
         "updates": {messages.UPDATE},
         "signals": {messages.JUDGED},
         "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN},
-        "activities": {
-            messages.PLAN_OPERATION,
-            messages.LOAD_COURSE,
-            messages.CHANGE_HOST,
-            messages.WATCH_GATES,
-        },
     }
-    assert set(constants().values()) == set().union(*found.values())
+    assert activities == set(constants().values()).difference(*found.values())
+    assert messages.CHANGE_HOST in activities
 
 
 # ---------------------------------------------------------------- make, set-up and CI
