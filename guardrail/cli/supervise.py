@@ -29,6 +29,8 @@ READY = 60.0
 """Seconds within which server, and then workers, must answer."""
 WORKER_PATIENCE = 20.0
 """Seconds a worker may take to stop; host work is detached on its host and survives it."""
+WITHOUT_SERVER = 2.0
+"""The same once the server has ended: a worker then waits for it in vain (20 s, tried)."""
 SERVER_PATIENCE = 15.0
 BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a worker is started again; from the first on after it ran for a minute."""
@@ -184,9 +186,10 @@ class Supervisor:
             typer.echo(
                 "stopping: workers first, then Temporal; operations stay as they are", err=True
             )
-        await self._all(running, WORKER_PATIENCE)
-        if self.server is not None and self.server.running:
-            await self._all([self.server], SERVER_PATIENCE)
+        server = self.server if self.server is not None and self.server.running else None
+        await self._all(running, WORKER_PATIENCE if server else WITHOUT_SERVER)
+        if server is not None:
+            await self._all([server], SERVER_PATIENCE)
 
     async def _all(self, children: list[Child], patience: float) -> None:
         if not children:

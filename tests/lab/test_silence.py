@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from cli.cli_engine import free_port
-from lab.engine_rig import Ended, Engine, now, report
+from lab.engine_rig import Ended, Engine, now, report, until
 from lab.rig import Lab
 
 from guardrail.lab.supervisor import start_part, stop_part
@@ -29,7 +29,14 @@ GATE_KEYS = ["gate", "verdict", "kind", "value", "query", "source", "takenAt", "
 # ---------------------------------------------------------------- plan
 
 
+def zones(lab: Lab) -> dict[str, str]:
+    """Each node's zone in the servers' catalog; Consul may take a minute until all have it."""
+    nodes = lab.consul("/v1/catalog/nodes")
+    return {n["Node"]: n["Meta"]["zone"] for n in nodes if "zone" in (n["Meta"] or {})}
+
+
 def test_a_plan_shows_hosts_waves_limits_and_the_end(engine: Engine, lab: Lab) -> None:
+    until(lambda: len(zones(lab)) == len(lab.hosts), 90, "every node's zone is in the catalog")
     _, file = engine.files("usual", EVERY_HOST, stages="1, 25%, 100%")
     planned = engine("plan", file)
     assert planned.code == 0, planned.text
