@@ -5,7 +5,8 @@ for `plan`. It asks in this order:
 
     source      the change, by name: what is not in the worker's source is not run
     inventory   all hosts of the fleet
-    hosts       at most `at_once` together: installed and running version, what a restart does
+    hosts       at most `at_once` together: installed and running version, what a restart does,
+                and whether the old and the new version can be brought there (the way back)
     gates       how far apart the samples are, and whether there is any evidence now
 
 What the answers mean is decided in `decide/plan.py`. A host that does not answer is a refusal in
@@ -21,7 +22,7 @@ from typing import Literal, Protocol, TypeVar
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.plan import SECONDS_PER_HOST, make_plan
 from guardrail.errors import Unanswered
-from guardrail.model.change import Change, ConsulAgentProbe
+from guardrail.model.change import Change, ChangeRef, ConsulAgentProbe
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Gate, Reading, Source
 from guardrail.model.messages import PlanRequest
@@ -80,7 +81,7 @@ async def plan_rollout(
     hosts = await inventory.hosts(request.fleet)
     seen: dict[str, Seen] = {}
     if change is not None:
-        look = Look(change, probing, restarts)
+        look = Look(change, request.rollout.change, probing, restarts)
         up = [host for host in hosts if not host.down]
         answers = await each(look.at, up, at_once=at_once, progress=progress)
         seen = {host.name: answer for host, answer in zip(up, answers, strict=True)}
@@ -107,6 +108,7 @@ class Look:
     """How one host is looked at; nothing is changed by it."""
 
     change: Change
+    asked: ChangeRef
     probing: Probing
     restarts: Restarts
 
@@ -115,11 +117,24 @@ class Look:
         try:
             installed = await self.probing.installed(host, self.change)
             running = await self.probing.running(host, self.change)
-            return Seen(installed, running, leaves=await self.leaves(host))
+            if installed == running == self.asked.new:  # it is there already, and left alone
+                return Seen(installed, running)
+            return Seen(
+                installed,
+                running,
+                leaves=await self.leaves(host),
+                no_old=await self.lacks(host, self.asked.old),
+                no_new=await self.lacks(host, self.asked.new),
+            )
         except Unreachable as error:
             return Seen(trouble=_words(error, "does not answer"))
         except BadCredentials as error:
             return Seen(trouble=_words(error, "refuses our credentials"))
+
+    async def lacks(self, host: Host, version: str) -> str:
+        """What is said against bringing this version to the host; empty: nothing."""
+        said = await self.probing.obtainable(host, self.change, version)
+        return "" if said is None else said or "it did not say why"
 
     async def leaves(self, host: Host) -> Literal["", "yes", "no", "unknown"]:
         """What a restart does to the catalog: a question for Consul agents only."""

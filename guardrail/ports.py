@@ -154,13 +154,17 @@ class BadCredentials(Exception):
 
 
 class Probing(Protocol):
-    """How the versions of an agent on a host are read."""
+    """How the versions of an agent on a host are read, and whether one can be brought there."""
 
     async def installed(self, host: Host, change: Change) -> str | None:
         """The version that is installed; None: answered, and it cannot be told."""
 
     async def running(self, host: Host, change: Change) -> str | None:
         """The version that the live process reports; None: it does not run."""
+
+    async def obtainable(self, host: Host, change: Change, version: str) -> str | None:
+        """Whether the version can be brought to the host: None: it can, or the change does not
+        say how to ask; else what the host said against it. Nothing is changed by asking."""
 
 
 class PlanStore(Protocol):

@@ -258,12 +258,14 @@ class TwinHosts:
     """Hosts that run one agent: driver, probes and catalog in one made-up place.
 
     `versions` has what is installed and running by host name. Steps take effect at once: a step
-    whose last word is a version switches to it. Once begun, a turn never runs again.
+    whose last word is a version switches to it. Once begun, a turn never runs again. `lost` has
+    the versions that no repository has any more.
     """
 
     versions: dict[str, str]
     silent: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
     log: list[tuple[str, Token]] = field(default_factory=list)
     tokens: dict[tuple[str, str, str], tuple[Token, StepResult]] = field(default_factory=dict)
 
@@ -307,6 +309,12 @@ class TwinHosts:
         """What runs."""
         self._reach(host)
         return self.versions[host.name]
+
+    async def obtainable(self, host: Host, change: Change, version: str) -> str | None:
+        """What is said against bringing the version there."""
+        self._reach(host)
+        lost = change.obtainable is not None and version in self.lost
+        return f"the repository has no {version}" if lost else None
 
     async def entry(self, node: str) -> CatalogEntry | None:
         """The node as the servers see it."""

@@ -36,7 +36,9 @@ class World:
     changes: tuple = (CHANGE,)
     sources: tuple = (PROMETHEUS,)
     filtered: bool = False
+    lost: set = field(default_factory=set)
     asked: list = field(default_factory=list)
+    wanted: list = field(default_factory=list)
     together: int = 0
     most_together: int = 0
 
@@ -60,10 +62,14 @@ class World:
     async def running(self, host, change):
         return await self.hosts.running(host, change)
 
+    async def obtainable(self, host, change, version):
+        self.wanted.append((host.name, version))
+        return await self.hosts.obtainable(host, change, version)
+
     @property
     def hosts(self):
         versions = {host.name: OLD for host in self.fleet} | self.versions
-        return TwinHosts(versions, self.silent)
+        return TwinHosts(versions, self.silent, lost=self.lost)
 
     async def plan(self, asked=None, **fields):
         documents = Documents(
@@ -102,6 +108,25 @@ async def test_hosts_are_asked_a_few_at_a_time_each_once_and_progress_is_told():
     assert world.most_together == 4
     assert sorted(world.asked) == [f"cache-{i:03d}" for i in range(1, 21)]
     assert told == [(done, 20) for done in range(1, 21)]
+
+
+async def test_each_host_to_change_is_asked_whether_both_versions_can_be_had():
+    world = World(hosts(3), versions={"cache-002": NEW})
+    await world.plan()
+    assert sorted(world.wanted) == [(f"cache-00{i}", v) for i in (1, 3) for v in (OLD, NEW)]
+
+
+async def test_without_a_way_back_cache_critical_hosts_are_not_begun():
+    made = await World(hosts(3), lost={OLD}).plan()
+    (refusal,) = made.refusals
+    assert refusal.startswith(f"no way back: {OLD} cannot be brought to 3 hosts: cache-001, ")
+    assert f"(cache-001: the repository has no {OLD})" in refusal
+    assert "these hosts are cache-critical" in refusal
+
+
+async def test_a_version_that_nobody_has_is_refused():
+    made = await World(hosts(2), lost={NEW}).plan()
+    assert [r.partition(" to ")[0] for r in made.refusals] == [f"{NEW} cannot be brought"]
 
 
 async def test_hosts_that_are_down_are_not_asked():

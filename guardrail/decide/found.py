@@ -22,13 +22,16 @@ class Seen:
     """What was found on one host. trouble: why it could not be looked at; empty if it was.
 
     leaves: whether a SIGTERM takes its Consul agent out of the catalog; empty where the agent
-    is no Consul agent.
+    is no Consul agent. no_old, no_new: what was said against bringing the old and the new version
+    there; empty where that is possible, or cannot be asked.
     """
 
     installed: str | None = None
     running: str | None = None
     trouble: str = ""
     leaves: Literal["", "yes", "no", "unknown"] = ""
+    no_old: str = ""
+    no_new: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ All reasons at once, each with what it is about by name and with what a person m
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from guardrail.decide.found import (
     Found,
@@ -29,6 +30,8 @@ def refusals(plan: Plan, request: PlanRequest, found: Found, care: Resolved) -> 
         *_refuse_change(plan, request, found),
         *_refuse_hosts(plan, found),
         *_refuse_versions(plan, found),
+        *_refuse_no_new(plan, found),
+        *_refuse_no_way_back(plan, found),
         *_refuse_down(plan, found, care),
         *_refuse_gates(plan, request, found, care),
         *_refuse_stages(plan, request, care),
@@ -92,6 +95,54 @@ def _versions(seen: Seen) -> str:
         for version in (seen.installed, seen.running)
     )
     return running if installed == running else f"runs {running}, installed is {installed}"
+
+
+def _refuse_no_new(plan: Plan, found: Found) -> list[str]:
+    lacking = [(host.name, found.at(host.name).no_new) for host in plan.hosts]
+    if not any(said for _, said in lacking):
+        return []
+    return [
+        (
+            f"{plan.change.new} cannot be brought to {_without(lacking)}; put it where change "
+            f"{plan.change.name} fetches from"
+        )
+    ]
+
+
+def _refuse_no_way_back(plan: Plan, found: Found) -> list[str]:
+    """Where the way back must be there before the first host: nobody will be asked in between,
+    or others depend on these hosts."""
+    lacking = _no_way_back(plan, found)
+    if not lacking or not _needs_a_way_back(plan):
+        return []
+    why = (
+        "the policy goes back by itself (rollback.when: auto)"
+        if plan.rollback_when == "auto"
+        else "these hosts are cache-critical"
+    )
+    return [
+        (
+            f"no way back: {plan.change.old} cannot be brought to {_without(lacking)}; it must be "
+            f"there, since {why}: put it back where change {plan.change.name} fetches from"
+        )
+    ]
+
+
+def _needs_a_way_back(plan: Plan) -> bool:
+    return plan.cache_critical or plan.rollback_when == "auto"
+
+
+def _no_way_back(plan: Plan, found: Found) -> list[tuple[str, str]]:
+    """The hosts that the former version cannot be brought to, with what they said."""
+    said = [(host.name, found.at(host.name).no_old) for host in plan.hosts]
+    return [(name, words) for name, words in said if words]
+
+
+def _without(lacking: Sequence[tuple[str, str]]) -> str:
+    """How many hosts, which, and what the first of them said: it is the same on most."""
+    names = [name for name, said in lacking if said]
+    first, said = next((name, said) for name, said in lacking if said)
+    return f"{counted(len(names))}: {named(names)} ({first}: {said})"
 
 
 def _refuse_down(plan: Plan, found: Found, care: Resolved) -> list[str]:
@@ -163,7 +214,33 @@ def _refuse_stages(plan: Plan, request: PlanRequest, care: Resolved) -> list[str
 
 def warnings(plan: Plan, found: Found) -> tuple[str, ...]:
     """What does not stand against starting, and should be known before."""
-    return (*found.warnings, *_warn_restart(plan, found), *_warn_hosts(plan, found))
+    return (
+        *found.warnings,
+        *_warn_way_back(plan, found),
+        *_warn_restart(plan, found),
+        *_warn_hosts(plan, found),
+    )
+
+
+def _warn_way_back(plan: Plan, found: Found) -> list[str]:
+    """That there is none, where that does not refuse; or that nobody can ask whether there is."""
+    old, lacking = plan.change.old, _no_way_back(plan, found)
+    if lacking and not _needs_a_way_back(plan):
+        return [
+            (
+                f"no way back: {old} cannot be brought to {_without(lacking)}; a rollback would "
+                "be blocked there and hold, with those hosts at the new version"
+            )
+        ]
+    change = found.change
+    if change is not None and change.obtainable is None and _needs_a_way_back(plan):
+        return [
+            (
+                f"nobody knows whether there is a way back: change {change.name} has no "
+                f"`obtainable`, so no host was asked whether {old} can still be brought to it"
+            )
+        ]
+    return []
 
 
 def _warn_restart(plan: Plan, found: Found) -> list[str]:

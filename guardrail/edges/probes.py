@@ -1,4 +1,4 @@
-"""Which version is installed on a host, which one runs, and what will a restart do?
+"""Which version is installed on a host, which one runs, which can be had, what will a restart do?
 
 Three kinds of probe: a command through the fleet's driver, the host's own Consul agent, and a
 page of the host's own HTTP server. `None` is an answer (it runs not, or does not tell); silence
@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from guardrail.decide.steps import asks_whether
 from guardrail.edges.consul_api import cause, refused_connection, tls_context
 from guardrail.edges.secrets import read_secret
 from guardrail.model.change import Change, ConsulAgentProbe, HttpProbe, Probe, RunProbe
@@ -23,6 +24,9 @@ from guardrail.ports import BadCredentials, HostDriver, RestartEffect, Unreachab
 RUN_LIMIT = 20.0
 HTTP_LIMIT = 5.0
 """Seconds for one probe."""
+ASK_LIMIT = 60.0
+"""Seconds for asking whether a version can be had: a repository may be slow."""
+MOST_SAID = 300
 
 _MOST_PAGE = 4 * 1024 * 1024
 _FORBIDDEN = (401, 403)
@@ -55,6 +59,15 @@ class Probes:
     async def running(self, host: Host, change: Change) -> str | None:
         """The version that the live process reports; None: it does not run."""
         return await self._read(host, change.running)
+
+    async def obtainable(self, host: Host, change: Change, version: str) -> str | None:
+        """None: it can be brought there, or nothing tells; else what was said against it."""
+        command = asks_whether(change, version, host.name)
+        if command is None:
+            return None
+        status, output = await self._driver.run(host, command, limit=ASK_LIMIT)
+        said = " ".join(output.split())[-MOST_SAID:]
+        return None if status == 0 else said or f"{command[0]} ended with status {status}"
 
     async def close(self) -> None:
         """Close the connections; the driver is its owner's to close."""

@@ -84,6 +84,7 @@ CHANGE = Change(
     None,
     300.0,
     digest="sha256:change",
+    obtainable=("fetch", "{version}"),
 )
 
 

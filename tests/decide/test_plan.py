@@ -327,9 +327,45 @@ def test_many_names_are_cut_and_counted():
     assert named([str(i) for i in range(53)]).endswith("49 and 3 more")
 
 
-# ---------------------------------------------------------------- restarts
+# ---------------------------------------------------------------- the way back
 
 CRITICAL = policy("critical", cache_critical=True)
+GONE = {"cache-002": Seen(OLD, OLD, no_old="404")}
+AUTO = policy("auto", rollback_when="auto")
+
+
+@pytest.mark.parametrize(
+    ("policies", "refused"),
+    [([], ""), ([CRITICAL], "cache-critical"), ([AUTO], "rollback.when: auto")],
+)
+def test_no_way_back_is_a_refusal_where_one_must_be_there(policies, refused):
+    made = plan(hosts(3), policies=policies, seen=GONE)
+    said = " ".join(made.refusals if refused else made.warnings)
+    assert f"no way back: {OLD} cannot be brought to 1 host: cache-002 (cache-002: 404)" in said
+    assert refused in said
+    assert bool(made.refusals) == bool(refused)
+    if not refused:
+        assert "a rollback would be blocked there and hold" in said
+
+
+def test_a_new_version_that_cannot_be_had_is_refused():
+    made = plan(hosts(2), seen={"cache-001": Seen(OLD, OLD, no_new="404")})
+    (refusal,) = made.refusals
+    assert refusal == (
+        f"{NEW} cannot be brought to 1 host: cache-001 (cache-001: 404); put it where change "
+        "consul-agent fetches from"
+    )
+
+
+@pytest.mark.parametrize("policies", [[CRITICAL], [AUTO]])
+def test_a_way_back_that_cannot_be_asked_for_is_said(policies):
+    mute = replace(CHANGE, obtainable=None)
+    assert "has no `obtainable`" in plan(hosts(1), policies=policies, change=mute).warnings[0]
+    assert "way back" not in " ".join(plan(hosts(1), change=mute).warnings)
+
+
+# ---------------------------------------------------------------- restarts
+
 LEAVES = {f"cache-{i:03d}": Seen(OLD, OLD, leaves="yes") for i in range(1, 4)}
 
 

@@ -12,7 +12,7 @@ from http_part import Answer, HttpPart, listening, serving
 from guardrail.edges import probes
 from guardrail.edges.exec import ExecDriver
 from guardrail.edges.probes import ConsulRestarts, Probes, first_group
-from guardrail.model.change import Change, ConsulAgentProbe, HttpProbe, Probe, RunProbe
+from guardrail.model.change import Change, Command, ConsulAgentProbe, HttpProbe, Probe, RunProbe
 from guardrail.model.common import Secret
 from guardrail.model.fleet import Host
 from guardrail.ports import BadCredentials, RestartEffect, Unreachable
@@ -51,6 +51,24 @@ async def reader(tmp_path: Path) -> AsyncIterator[Probes]:
 
 def host(part: HttpPart) -> Host:
     return Host("test", "cache-001", part.address, "a")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (None, None),
+        (("true", "{version}"), None),
+        (("sh", "-c", 'echo "no $0"; echo on $1 >&2; exit 4', "{version}", "{host}"),
+         "no 1.8.7 on cache-001"),
+        (("false", "{version}"), "false ended with status 1"),
+        (("no-such-program", "{version}"), "no-such-program: not found on this machine"),
+    ],
+)  # fmt: skip
+async def test_a_host_says_whether_a_version_can_be_had(
+    reader: Probes, agent: HttpPart, command: Command | None, said: str | None
+) -> None:
+    asked = replace(change(), obtainable=command)
+    assert await reader.obtainable(host(agent), asked, "1.8.7") == said
 
 
 async def test_versions_are_read_from_commands_agents_and_pages(
