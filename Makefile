@@ -46,8 +46,15 @@ lint: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench: tools
+bench: tools .venv-bench/.ready
 	$(PYTHON) -m bench
+
+# What guardrail is measured against has an environment of its own, with its own pins.
+.venv-bench/.ready: bench/requirements.txt .venv/.ready
+	$(PYTHON) -m venv --clear --without-pip .venv-bench
+	$(PYTHON) -m pip --python .venv-bench/bin/python install --quiet \
+	  --disable-pip-version-check --require-hashes -r bench/requirements.txt
+	@touch $@
 
 prove: tools
 	$(PYTHON) -m prove
@@ -60,4 +67,4 @@ lock: setup
 	  --no-annotate --no-header --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean:
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .venv-bench .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,396 @@
+"""How long does guardrail need for a host, beside Ansible, in one run on the same sshd hosts?
+
+Thirty sshd as the lab has them (one address and one key each), one trivial command a host. Ansible
+runs that command. guardrail reads both versions, asks the permit, runs the step once under the
+host's lock, reads the versions again until they show twice, and answers with a record: as its
+driver and host work do it here in one process, and as a whole rollout on Temporal.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bench.parts import ROOT, running, until
+from bench.rows import Row, spread
+from guardrail.cli.children import start
+from guardrail.edges.probes import Probes
+from guardrail.edges.ssh import SshDriver
+from guardrail.files import load
+from guardrail.lab import hosts as lab_hosts
+from guardrail.lab import parts, tools
+from guardrail.lab.layout import SSH_PORT, LabHost, Layout
+from guardrail.lab.processes import wait_until
+from guardrail.model.change import Change, ChangeRef
+from guardrail.model.common import Amount, Secret
+from guardrail.model.fleet import Fleet, Host, HostList, Reach, SshReach
+from guardrail.model.messages import PlanRequest
+from guardrail.model.operation import Direction
+from guardrail.model.rollout import Rollout
+from guardrail.ports import Token
+from guardrail_workflows.host_work import HostJob, change_host
+
+BLOCK = 77
+HOSTS = 30
+TRIES = 3
+AT_ONCE = {"serial 1": 1, "25 %": 7}
+"""Hosts together; Ansible's own 25 % of 30 is 7 too."""
+PLAYBOOK = ROOT / ".venv-bench" / "bin" / "ansible-playbook"
+SHARE = 4
+"""guardrail promises at most one part in so many of Ansible's time for a host."""
+
+TRIVIAL = """\
+#!/bin/sh
+# The agent of the measurement: `trivial version`, `trivial set VERSION`.
+if [ "$1" = set ]; then echo "$2" >"$HOME/trivial.version"; else cat "$HOME/trivial.version"; fi
+"""
+
+SOURCE = """\
+apiVersion: guardrail/v1
+kind: Change
+metadata: {name: trivial}
+spec:
+  agent: trivial
+  driver: ssh
+  installed: {run: [trivial, version], match: '(\\S+)'}
+  running: {run: [trivial, version], match: '(\\S+)'}
+  apply: [[trivial, set, "{to}"]]
+  undo: same
+  timeout: 1m
+---
+apiVersion: guardrail/v1
+kind: Policy
+metadata: {name: serial-1, owners: [bench]}
+spec:
+  match: {fleets: [serial-1]}
+  limits: {unavailable: 1}
+  bake: {for: 0s}
+---
+apiVersion: guardrail/v1
+kind: Policy
+metadata: {name: quarter, owners: [bench]}
+spec:
+  match: {fleets: [quarter]}
+  limits: {unavailable: 7, unavailablePerDomain: 7, domainsAtOnce: 3}
+  bake: {for: 0s}
+"""
+
+PLAY = """\
+- hosts: all
+  gather_facts: false
+  serial: {serial}
+  tasks:
+    - ansible.builtin.command: {{argv: [trivial, set, "{version}"]}}
+"""
+SAME_WORK = """\
+    - {ansible.builtin.command: {argv: [trivial, version]}, register: found, changed_when: false}
+    - ansible.builtin.assert: {that: found.stdout == 'VERSION', quiet: true}
+"""
+
+
+# ---------------------------------------------------------------- the hosts
+
+
+@asynccontextmanager
+async def sshd_hosts(folder: Path) -> AsyncIterator[Layout]:
+    """The lab's sshd hosts without the rest of the lab."""
+    found, layout = tools.ensure(), Layout(folder / "lab", BLOCK, HOSTS)
+    layout.logs.mkdir(parents=True)
+    lab_hosts.build_artifacts(found)
+    lab_hosts.build_keys(layout, found)
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # noqa: PTH103 - root's sshd wants it
+    async with AsyncExitStack() as stack:
+        for host in layout.hosts:
+            lab_hosts.build_host(layout, host, found, "bench")
+            (host.folder / "trivial.version").write_text("1\n")
+            script = host.folder / "bin" / "trivial"
+            script.write_text(TRIVIAL)
+            script.chmod(0o755)
+        # All of them first: each writes anew the file of users that a starting sshd reads.
+        for part in [parts.sshd(layout, host, found) for host in layout.hosts]:
+            words = ["/usr/bin/env", *(f"{k}={v}" for k, v in part.environment.items())]
+            child = await start(part.name, [*words, *part.argv], Path(part.log))
+            stack.push_async_callback(child.stop, 5)
+        await until(lambda: all(map(_listens, layout.hosts)), 30, "every sshd listens")
+        yield layout
+
+
+def _listens(host: LabHost) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host.address, SSH_PORT)) == 0
+
+
+# ---------------------------------------------------------------- Ansible
+
+
+@dataclass
+class Ansible:
+    """ansible-playbook on those hosts; each try sets another version."""
+
+    layout: Layout
+    folder: Path
+    pipelining: bool
+    version: int = 100
+    control: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.control = Path(tempfile.mkdtemp(prefix="gb-", dir="/tmp"))
+        lines = [
+            f"{host.name} ansible_host={host.address} ansible_port={SSH_PORT}"
+            for host in self.layout.hosts
+        ]
+        (self.folder / "inventory").write_text("\n".join(lines) + "\n")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        layout = self.layout
+        known = f"-o UserKnownHostsFile={layout.known_hosts} -o StrictHostKeyChecking=yes"
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "LANG": "C.UTF-8",
+            "ANSIBLE_REMOTE_USER": layout.ssh_user,
+            "ANSIBLE_PRIVATE_KEY_FILE": str(layout.ssh_key),
+            "ANSIBLE_SSH_ARGS": f"-o ControlMaster=auto -o ControlPersist=300s {known} -F none",
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.control),
+            "ANSIBLE_PIPELINING": str(self.pipelining),
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "ANSIBLE_FORKS": str(HOSTS),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "ansible"),
+        }
+
+    def play(self, serial: str, *, same_work: bool = False) -> float:
+        """Seconds a host of one whole play."""
+        self.version += 1
+        text = PLAY.format(serial=serial, version=self.version)
+        if same_work:
+            read = SAME_WORK.replace("VERSION", str(self.version))
+            before = SAME_WORK.splitlines()[0] + "\n"
+            head, tasks = text.split("  tasks:\n")
+            text = f"{head}  tasks:\n{before}{tasks}{read}{read}"
+        book = self.folder / "play.yml"
+        book.write_text(text)
+        began = time.monotonic()
+        done = subprocess.run(
+            [str(PLAYBOOK), "-i", str(self.folder / "inventory"), str(book)],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        took = time.monotonic() - began
+        if done.returncode or done.stdout.count("failed=0") != HOSTS:
+            raise RuntimeError(f"Ansible did not change every host:\n{done.stdout}{done.stderr}")
+        return took / HOSTS
+
+    def cool(self) -> None:
+        """Close every connection that was kept."""
+        for socket_file in self.control.iterdir():
+            subprocess.run(
+                ["ssh", "-o", f"ControlPath={socket_file}", "-O", "exit", "any"],
+                capture_output=True,
+                check=False,
+            )
+        wait_until(lambda: not any(self.control.iterdir()), 5)
+
+
+@contextmanager
+def ansible_on(layout: Layout, folder: Path, *, pipelining: bool) -> Iterator[Ansible]:
+    """Ansible, whose connections are closed at the end."""
+    ansible = Ansible(layout, folder, pipelining)
+    try:
+        yield ansible
+    finally:
+        ansible.cool()
+        shutil.rmtree(ansible.control, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- guardrail, in one process
+
+
+@dataclass
+class Guardrail:
+    """The real driver, probes and host work, without Temporal."""
+
+    layout: Layout
+    change: Change
+    direction: Direction = "back"
+    turn: int = 0
+    driver: SshDriver | None = None
+
+    async def cool(self) -> None:
+        """Close every connection."""
+        if self.driver is not None:
+            await self.driver.close()
+        self.driver = SshDriver(reach(self.layout))
+
+    async def all(self, at_once: int) -> float:
+        """Seconds a host for changing all of them, each to the other version."""
+        self.direction = "forward" if self.direction == "back" else "back"
+        self.turn += 1
+        waiting = iter(self.layout.hosts)
+
+        async def work() -> None:
+            for host in waiting:
+                await self._one(Host("bench", host.name, host.address, host.zone))
+
+        began = time.monotonic()
+        await asyncio.gather(*(work() for _ in range(at_once)))
+        return (time.monotonic() - began) / HOSTS
+
+    async def _one(self, host: Host) -> None:
+        assert self.driver is not None  # noqa: S101 - cool() comes first
+        probes = Probes(self.driver)
+        job = HostJob("bench", host, self.change, self.direction, "1", "2", Token(0, self.turn, 1))
+        result = await change_host(
+            job, self.driver, probes, catalog=None, permit=_yes, heartbeat=lambda _: None
+        )
+        await probes.close()
+        if result.outcome != "changed" or "skipped" in dict(result.facts):
+            raise RuntimeError(f"{host.name}: {result}")
+
+
+async def _yes() -> bool:
+    return True
+
+
+def reach(layout: Layout) -> SshReach:
+    """How the lab's hosts are reached."""
+    return SshReach(
+        user=layout.ssh_user,
+        port=SSH_PORT,
+        identity=Secret("file", str(layout.ssh_key)),
+        known_hosts=Secret("file", str(layout.known_hosts)),
+    )
+
+
+# ---------------------------------------------------------------- guardrail, a whole rollout
+
+
+async def rollouts(layout: Layout, folder: Path) -> dict[str, list[float]]:
+    """Seconds a host, from the plan to the end, of rollouts there and back on Temporal."""
+    source = folder / "source"
+    source.mkdir()
+    (source / "source.yaml").write_text(SOURCE)
+    times: dict[str, list[float]] = {name: [] for name in AT_ONCE}
+    async with running(0) as bench:
+        command = [sys.executable, "-m", "guardrail_workflows.worker", "--address", bench.address]
+        command += ["--source", str(source), "--store", str(bench.folder / "plans")]
+        command += ["--journal", str(bench.folder / "journal")]
+        worker = await start("worker", command, bench.folder / "worker.log")
+        bench.workers.append(worker)
+        for number in range(2 * TRIES):
+            name, fleet = (("serial 1", "serial-1"), ("25 %", "quarter"))[number % 2]
+            operation = f"op-{uuid.uuid4().hex[:8]}"
+            await bench.operations.start(_request(layout, operation, fleet, number % 2 == 1))
+            status = await bench.ended(operation, 120)
+            if status.changed != HOSTS or status.started_at is None or status.finished_at is None:
+                raise RuntimeError(status.sentence)
+            times[name].append((status.finished_at - status.started_at) / HOSTS)
+    return times
+
+
+def _request(layout: Layout, operation: str, fleet: str, back: bool) -> PlanRequest:
+    old, new = ("2", "1") if back else ("1", "2")
+    listed = tuple(Host("bench", host.name, host.address, host.zone) for host in layout.hosts)
+    rollout = Rollout(operation, fleet, ChangeRef("trivial", old, new), (Amount(100, True),))
+    where = Fleet(fleet, HostList(listed), reach=Reach(reach(layout)))
+    return PlanRequest(operation, rollout, where, "ann")
+
+
+# ---------------------------------------------------------------- the rows
+
+
+async def rows() -> list[Row]:
+    """All of it in one run, in turns, so that a busy minute meets both."""
+    if not PLAYBOOK.exists():
+        raise RuntimeError(f"{PLAYBOOK} is not there; `make bench` installs it")
+    with tempfile.TemporaryDirectory(prefix="guardrail-bench-") as name:
+        folder = Path(name)
+        async with sshd_hosts(folder) as layout:
+            (folder / "change.yaml").write_text(SOURCE)
+            change = load([folder / "change.yaml"]).change("trivial")
+            ours, theirs = await _in_turns(layout, folder, change)
+            _put(layout, "1")
+            whole = await rollouts(layout, folder)
+            with ansible_on(layout, folder, pipelining=True) as ansible:
+                ansible.play("100%")
+                same = await asyncio.to_thread(ansible.play, "1", same_work=True)
+            with ansible_on(layout, folder, pipelining=False) as ansible:
+                ansible.play("100%")
+                plain = await asyncio.to_thread(ansible.play, "1")
+    found = [_beside(key, ours[key], theirs[key]) for key in ours]
+    for name, values in whole.items():
+        peer = median(theirs[name, "warm"])
+        found.append(
+            spread(
+                f"per host, {name}, a whole rollout on Temporal",
+                values,
+                "s",
+                peer=peer,
+                peer_name="Ansible, warm",
+                at_most=peer / SHARE,
+                note="connections cold; from the plan's end to the last host's answer",
+            )
+        )
+    about = "reads before, sets, reads and checks twice after; warm, pipelining"
+    found.append(Row("Ansible per host, serial 1, the same work", same, "s", note=about))
+    found.append(Row("Ansible per host, serial 1, without pipelining", plain, "s", note="warm"))
+    return found
+
+
+Times = dict[tuple[str, str], list[float]]
+
+
+async def _in_turns(layout: Layout, folder: Path, change: Change) -> tuple[Times, Times]:
+    ours: Times = {}
+    theirs: Times = {}
+    guardrail = Guardrail(layout, change)
+    with ansible_on(layout, folder, pipelining=True) as ansible:
+        for _ in range(TRIES):
+            for name, at_once in AT_ONCE.items():
+                await guardrail.cool()
+                await asyncio.to_thread(ansible.cool)
+                serial = "1" if at_once == 1 else '"25%"'
+                for state in ("cold", "warm"):
+                    mine = await guardrail.all(at_once)
+                    ours.setdefault((name, state), []).append(mine)
+                    # Versions that guardrail does not know are put back: it keeps its hands off.
+                    their = await asyncio.to_thread(ansible.play, serial)
+                    theirs.setdefault((name, state), []).append(their)
+                    _put(layout, "2" if guardrail.direction == "forward" else "1")
+    await guardrail.cool()
+    return ours, theirs
+
+
+def _put(layout: Layout, version: str) -> None:
+    for host in layout.hosts:
+        (host.folder / "trivial.version").write_text(f"{version}\n")
+
+
+def _beside(key: tuple[str, str], ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    name, state = key
+    peer = median(theirs)
+    return spread(
+        f"per host, {name}, {state}, in one process",
+        ours,
+        "s",
+        peer=peer,
+        peer_name=f"Ansible {min(theirs):.2f} to {max(theirs):.2f}",
+        at_most=peer / SHARE,
+        note=f"{median(ours) / peer:.0%} of Ansible's; {json.dumps(HOSTS)} hosts, pipelining",
+    )
