@@ -7,7 +7,7 @@ users' own tests of their plans and policies; it proves nothing about real parts
 
 import hashlib
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from guardrail.decide import chain
@@ -235,6 +235,29 @@ def judgement(turn: Turn) -> Judgement:
 
 
 # ---------------------------------------------------------------- twins of the ports
+
+
+@dataclass(slots=True)
+class Markers:
+    """What a host remembers of one operation: the highest (turn, attempt) that ever asked, and
+    which turns have begun. The real ones are files on the host (edges/runner.sh)."""
+
+    claimed: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    began: set[tuple[Hashable, int]] = field(default_factory=set)
+
+    def claim(self, host: Hashable, token: tuple[int, int]) -> bool:
+        """Whether this attempt may go on; a lower one than was there before may not."""
+        if token < self.claimed.get(host, (0, 0)):
+            return False
+        self.claimed[host] = token
+        return True
+
+    def begin(self, host: Hashable, token: tuple[int, int]) -> bool:
+        """Whether the steps run now: once a turn, and never after a later attempt has asked."""
+        if not self.claim(host, token) or (host, token[0]) in self.began:
+            return False
+        self.began.add((host, token[0]))
+        return True
 
 
 @dataclass(slots=True)

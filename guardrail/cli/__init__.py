@@ -14,7 +14,7 @@ from typer._click.core import Context
 from typer.core import TyperGroup
 
 from guardrail import logs
-from guardrail.cli import gate, journal, lab, plan, rollout, stop, summary, up
+from guardrail.cli import gate, journal, lab, plan, rollout, simulate, stop, summary, up
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
@@ -101,6 +101,7 @@ app.command("stop", epilog=stop.EXAMPLE)(stop.stop)
 rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
 app.add_typer(rollout.app, name="rollout")
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
+app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.add_typer(gate.app, name="gate")
 app.add_typer(journal.app, name="journal")
 app.add_typer(lab.app, name="lab")

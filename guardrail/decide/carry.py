@@ -19,6 +19,8 @@ SETS = (
     "unknown",
     "blocked",
     "set_aside",
+    "tried",
+    "astray",
     "take_back",
     "reverted",
 )

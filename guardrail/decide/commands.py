@@ -4,11 +4,13 @@
 is refused changes nothing.
 """
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from guardrail.decide import rollback
 from guardrail.decide.bits import bit
+from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
     clear_hold,
@@ -158,15 +160,18 @@ def _without_host(state: State, hold: Hold, command: Commanded, index: int) -> S
     gone = f"{names[index]} is "
     reasons = tuple(reason for reason in hold.reasons if not reason.startswith(gone))
     name = hold.name if hold.name != f"host:{names[index]}" else f"host:{names[hosts[0]]}"
-    rest = replace(hold, name=name, hosts=hosts, reasons=reasons)
+    rest = dataclasses.replace(hold, name=name, hosts=hosts, reasons=reasons)
     others = tuple(other for other in state.holds if other.name != hold.name)
     return raise_hold(replace(state, holds=others), rest)
 
 
 def _retry(state: State, command: Commanded) -> State:
     for index in asked_about(state, command):
+        lost = (state.failed | state.unknown) & bit(index)
         state = forget(_release(state, command, index), index)
-        state = replace(state, waiting=state.waiting | bit(index))
+        state = replace(state, astray=state.astray | lost)
+        if state.direction == "forward" or state.take_back & bit(index):
+            state = replace(state, waiting=state.waiting | bit(index))
     return state
 
 
@@ -174,7 +179,8 @@ def _skip(state: State, command: Commanded) -> State:
     for index in asked_about(state, command):
         state = _release(state, command, index)
         aside, back = state.set_aside | bit(index), state.take_back & ~bit(index)
-        state = replace(state, set_aside=aside, take_back=back)
+        kept = state.astray & ~bit(index)
+        state = replace(state, set_aside=aside, take_back=back, astray=kept)
     return state
 
 

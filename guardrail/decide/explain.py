@@ -93,6 +93,8 @@ def command_for(state: State, hold: Hold) -> str:
 def can_go_back(state: State) -> bool:
     """Whether going back is what most likely helps: the new version is judged bad."""
     bad = bad_version(state) is not None and state.direction == "forward"
+    if state.hold(holds.ABORT):
+        return False
     return bad and state.course.rollback_when != "never" and bool(would_take_back(state, "all"))
 
 
@@ -189,7 +191,8 @@ def outcome_now(state: State, known: Exceptional) -> str:
 
 
 def domain_counts(state: State) -> tuple[DomainCount, ...]:
-    """Hosts by failure domain and state."""
+    """Hosts by failure domain and state, each counted once: a host that goes back is in flight,
+    not changed."""
     domains = state.course.domains
     total = Counter(domains)
     flying = Counter(domains[flight.index] for flight in state.in_flight)
@@ -198,6 +201,6 @@ def domain_counts(state: State) -> tuple[DomainCount, ...]:
         Counter(domains[index] for index in members(hosts)) for hosts in sets
     )
     return tuple(
-        DomainCount(d, total[d], changed[d], flying[d], failed[d], unknown[d], aside[d])
+        DomainCount(d, total[d], changed[d], flying[d], failed[d], unknown[d], aside[d], back[d])
         for d in range(len(state.course.down))
     )

@@ -5,9 +5,10 @@ ones that must stand and clears the ones whose reason has gone. Holds raised by 
 one host's answer are put there and taken away in `learn` and `commands`.
 """
 
-from dataclasses import replace
+import dataclasses
 
 from guardrail.decide import limits
+from guardrail.decide.evolve import replace
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
 from guardrail.model.policy import RecoverBy
@@ -29,7 +30,7 @@ def raise_hold(state: State, hold: Hold) -> State:
     """The state with this hold; one of the same name keeps its `since`."""
     old = state.hold(hold.name)
     others = [other for other in state.holds if other.name != hold.name]
-    kept = replace(hold, since=old.since) if old else hold
+    kept = dataclasses.replace(hold, since=old.since) if old else hold
     state = replace(state, holds=tuple(sorted([*others, kept], key=lambda h: h.name)))
     return state if old else note(state, hold.since, f"hold {hold.name}: {'; '.join(hold.reasons)}")
 

@@ -3,10 +3,11 @@
 An answer or a report with another turn than the one that was asked changes nothing.
 """
 
-from dataclasses import replace
+import dataclasses
 
 from guardrail.decide import rollback
 from guardrail.decide.bits import bit, span
+from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, evidence_hold, note, raise_hold
 from guardrail.model.operation import (
     Drained,
@@ -47,8 +48,12 @@ def ticked(state: State, _: Ticked) -> State:
 
 def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale."""
-    watched = tuple(Watched(rule.name, event.at) for rule in state.course.gates)
-    return replace(state, watched=watched, watch_turn=state.watch_turn + 1, draining=False)
+    return replace(_watch_anew(state, event.at), draining=False)
+
+
+def _watch_anew(state: State, at: float) -> State:
+    watched = tuple(Watched(rule.name, at) for rule in state.course.gates)
+    return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
 
 
 def drained(state: State, _: Drained) -> State:
@@ -63,7 +68,7 @@ def watcher_lost(state: State, event: WatcherLost) -> State:
     for rule, watched in zip(state.course.gates, state.watched, strict=True):
         silent = f"the watcher fell silent: {event.reason}"
         state = raise_hold(state, evidence_hold(rule, watched, event.at, silent))
-    return watch_again(state, WatchAgain(event.at))
+    return _watch_anew(state, event.at)
 
 
 def gate_judged(state: State, event: GateJudged) -> State:
@@ -106,17 +111,19 @@ def _changed(state: State, event: HostAnswered) -> State:
     state = forget(state, event.index)
     if state.direction == "back":
         return rollback.came_back(state, event.index)
-    state = replace(state, changed=state.changed | bit(event.index))
+    done = bit(event.index)
+    state = replace(state, changed=state.changed | done, tried=state.tried | done)
+    state = replace(state, astray=state.astray & ~done)
     return state if state.hold(FAILURES) else replace(state, consecutive_failures=0)
 
 
 def _failed(state: State, event: HostAnswered) -> State:
-    state = replace(state, failed=state.failed | bit(event.index))
+    state = _not_serving(replace(state, failed=state.failed | bit(event.index)), event)
     return _remember(_one_more_failure(state), event)
 
 
 def _unknown(state: State, event: HostAnswered) -> State:
-    state = replace(state, unknown=state.unknown | bit(event.index))
+    state = _not_serving(replace(state, unknown=state.unknown | bit(event.index)), event)
     ends = "a person: retry or skip the host, or abort"
     return _host_hold(_remember(state, event), event, ends)
 
@@ -131,6 +138,11 @@ def _not_begun(state: State, event: HostAnswered, rest: float = NOT_BEGUN_REST) 
 def _blocked(state: State, event: HostAnswered) -> State:
     state = _remember(state, event)
     if tries(state, event.index) < BLOCKED_TRIES:
+def _not_serving(state: State, event: HostAnswered) -> State:
+    gone = bit(event.index)
+    return replace(state, tried=state.tried | gone, astray=state.astray & ~gone)
+
+
         return _not_begun(state, event, BLOCKED_REST)
     return _one_more_failure(replace(state, blocked=state.blocked | bit(event.index)))
 
@@ -141,7 +153,8 @@ def _credentials(state: State, event: HostAnswered) -> State:
 
 
 def _gone(state: State, event: HostAnswered) -> State:
-    state = replace(state, take_back=state.take_back & ~bit(event.index))
+    left = ~bit(event.index)
+    state = replace(state, take_back=state.take_back & left, astray=state.astray & left)
     return _remember(replace(state, set_aside=state.set_aside | bit(event.index)), event)
 
 
@@ -189,7 +202,7 @@ def _host_hold(state: State, event: HostAnswered, ends: str) -> State:
         return raise_hold(state, new)
     reasons = (*alike.reasons, f"{event.name} is {event.outcome}: {event.reason}")
     hosts = tuple(sorted({*alike.hosts, event.index}))
-    return raise_hold(state, replace(alike, reasons=reasons, hosts=hosts))
+    return raise_hold(state, dataclasses.replace(alike, reasons=reasons, hosts=hosts))
 
 
 def _same_cause(state: State, hold: Hold, outcome: Outcome) -> bool:

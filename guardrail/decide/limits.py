@@ -7,6 +7,7 @@ the operation count as well. The limits are `Caps` of the plan.
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 from guardrail.decide.bits import members, newest_first
 from guardrail.model.operation import State
@@ -16,7 +17,13 @@ SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice th
 
 def away(state: State) -> int:
     """How many hosts this operation has taken away, or fears it has."""
-    return len(state.in_flight) + (state.unknown | state.failed).bit_count()
+    flying = sum(1 << flight.index for flight in state.in_flight)
+    return (flying | not_serving(state)).bit_count()
+
+
+def not_serving(state: State) -> int:
+    """The hosts that answered badly, or not at all, and have not answered well since."""
+    return state.unknown | state.failed | state.astray
 
 
 def most_away(state: State) -> int:
@@ -45,9 +52,9 @@ def next_begin_at(state: State) -> float | None:
 def away_by_domain(state: State) -> Counter[int]:
     """Hosts away in each failure domain."""
     domains = state.course.domains
-    counts = Counter(domains[flight.index] for flight in state.in_flight)
-    counts.update(domains[index] for index in members(state.unknown | state.failed))
-    return counts
+    flying = [flight.index for flight in state.in_flight]
+    lost = not_serving(state) & ~sum(1 << index for index in flying)
+    return Counter(domains[index] for index in (*flying, *members(lost)))
 
 
 def rested(state: State, now: float) -> int:
@@ -59,22 +66,32 @@ def rested(state: State, now: float) -> int:
 def next_host(state: State, now: float = math.inf) -> int | None:
     """The first waiting host, in plan order, that every limit has room for; None if none has.
 
-    Going back the last one comes first.
+    Going back the last one comes first. A host that is away already takes nothing more away.
     """
     if room(state) <= 0:
-        return None
+        return _first(state, rested(state, now) & state.astray)
     counts, domains = away_by_domain(state), state.course.domains
     asked = {domain: domain_has_room(state, counts, domain) for domain in sorted(counts)}
     if len(counts) >= state.course.caps.domains_at_once and not any(asked.values()):
-        return None  # found without looking at every waiting host
-    order = members if state.direction == "forward" else newest_first
-    for index in order(rested(state, now)):
+        # found without looking at every waiting host
+        return _first(state, rested(state, now) & state.astray)
+    for index in _in_order(state, rested(state, now)):
+        if state.astray >> index & 1:
+            return index
         domain = domains[index]
         if domain not in asked:
             asked[domain] = domain_has_room(state, counts, domain)
         if asked[domain]:
             return index
     return None
+
+
+def _in_order(state: State, hosts: int) -> Iterator[int]:
+    return members(hosts) if state.direction == "forward" else newest_first(hosts)
+
+
+def _first(state: State, hosts: int) -> int | None:
+    return next(_in_order(state, hosts), None)
 
 
 def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
@@ -88,11 +105,12 @@ def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
 def too_many_failures(state: State) -> str | None:
     """Why failures are above their limit, in words; None while they are within it.
 
-    Going back any failure is one too many.
+    Going back any failure of a host that is to go back is one too many.
     """
     caps = state.course.caps
     count = (state.failed | state.blocked).bit_count()
     if state.direction == "back":
+        count = ((state.failed | state.blocked) & state.take_back).bit_count()
         return f"{count} failed on the way back, none is allowed" if count else None
     if count > caps.failures:
         return f"{count} failed, {caps.failures} allowed"

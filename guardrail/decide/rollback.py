@@ -12,9 +12,10 @@ never turns round again. What differs from going forward:
                     bind, and limits still do
 """
 
-from dataclasses import replace
+import dataclasses
 
 from guardrail.decide.bits import bit
+from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
     BREAK_GLASS,
@@ -66,7 +67,7 @@ def recover_for(state: State) -> float:
 
 def touched(state: State) -> int:
     """The hosts that are, or may be, no longer at the former version."""
-    return state.changed | state.failed | state.unknown
+    return state.changed | state.failed | state.unknown | state.tried
 
 
 def wave_span(state: State, wave: int) -> int:
@@ -83,7 +84,7 @@ def last_touched_wave(state: State, hosts: int) -> int | None:
 
 def would_take_back(state: State, scope: Scope) -> int:
     """The hosts that a rollback would bring to the former version, as far as is known now."""
-    hosts = touched(state) | state.take_back | _asked_forward(state)
+    hosts = (touched(state) | _asked_forward(state)) & ~state.set_aside | state.take_back
     wave = last_touched_wave(state, hosts)
     return hosts if scope == "all" or wave is None else hosts & wave_span(state, wave)
 
@@ -151,42 +152,53 @@ def turn_back(state: State, now: float, scope: Scope, why: str) -> State:
     """From here on the operation goes back; holds that were about going forward end."""
     hosts = would_take_back(state, scope)
     first = state.direction == "forward"
+    fresh = hosts & ~state.take_back  # the others have been asked to go back already
     state = replace(
         state,
         direction="back",
         scope=scope,
-        take_back=hosts & ~_asked_forward(state),
+        take_back=state.take_back | hosts & ~_asked_forward(state),
         turned_at_turn=state.turn if first else state.turned_at_turn,
-        set_aside=state.set_aside | state.blocked,
-        failed=state.failed & ~hosts,
-        unknown=state.unknown & ~hosts,
-        blocked=0,
+        set_aside=state.set_aside | (state.blocked & ~hosts if first else 0),
+        astray=state.astray | (state.failed | state.unknown) & fresh,
+        failed=state.failed & ~fresh,
+        unknown=state.unknown & ~fresh,
+        blocked=0 if first else state.blocked & ~fresh,
+        exceptional=tuple(dataclasses.replace(known, tries=0) for known in state.exceptional),
         consecutive_failures=0,
         step="baking",
         baked=0.0,
         baking_since=None,
     )
+    stuck = (
+        state.failed | state.unknown | state.blocked | (0 if first else state.take_back & ~fresh)
+    )
     for hold in state.holds:
-        if _ends_by_turning(hold, hosts):
+        if _ends_by_turning(hold, stuck):
             state = clear_hold(state, hold.name, now, "the operation goes back")
     count = hosts.bit_count()
     return enter_wave(note(state, now, f"rollback of {count} hosts ({scope}), {why}"))
 
 
-def _ends_by_turning(hold: Hold, hosts: int) -> bool:
+def _ends_by_turning(hold: Hold, stuck: int) -> bool:
+    """Holds about going forward; not of hosts that still wait for a person."""
     kind = hold.name.partition(":")[0]
     about = sum(bit(index) for index in hold.hosts)
-    return kind in ("approval", "limit", "rollback") or (kind == "host" and not about & ~hosts)
+    return kind in ("approval", "limit", "rollback") or (kind == "host" and not about & stuck)
 
 
 def enter_wave(state: State) -> State:
-    """The last wave that still has hosts to take back, with those waiting; or none is left."""
+    """The last wave that still has hosts to take back, with those waiting; or none is left.
+
+    Hosts that do not serve wait in every wave: they take no more of the limits than they have.
+    """
     wave = last_touched_wave(state, state.take_back)
     if wave is None:
         return replace(state, waiting=0)
     busy = sum(bit(flight.index) for flight in state.in_flight)
     stuck = state.failed | state.unknown | state.blocked
-    waiting = state.take_back & wave_span(state, wave) & ~(busy | stuck)
+    mine = wave_span(state, wave) | state.astray
+    waiting = state.take_back & mine & ~(busy | stuck)
     return replace(state, wave=wave, waiting=waiting)
 
 
@@ -205,9 +217,18 @@ def late_answer(state: State, event: HostAnswered) -> State:
 
     It is of the last wave, so every scope has it.
     """
-    if event.outcome not in ("changed", "failed", "unknown"):
+    lost = bit(event.index)
+    if event.outcome == "gone":
+        return replace(state, set_aside=state.set_aside | lost, astray=state.astray & ~lost)
+    if event.outcome in ("changed", "failed", "unknown"):
+        state = replace(state, tried=state.tried | lost)
+    if event.outcome in ("failed", "unknown"):
+        state = replace(state, astray=state.astray | lost)
+    if event.outcome == "changed":
+        state = replace(state, astray=state.astray & ~lost)
+    if not state.tried & lost:
         return state
-    state = replace(state, take_back=state.take_back | bit(event.index))
+    state = replace(state, take_back=state.take_back | lost)
     return enter_wave(note(state, event.at, f"{event.name}: {event.outcome}; goes back too"))
 
 
@@ -217,6 +238,8 @@ def came_back(state: State, index: int) -> State:
     return replace(
         state,
         changed=state.changed & gone,
+        tried=state.tried & gone,
+        astray=state.astray & gone,
         take_back=state.take_back & gone,
         reverted=state.reverted | bit(index),
     )
@@ -224,6 +247,12 @@ def came_back(state: State, index: int) -> State:
 
 def in_words(state: State) -> str:
     """What a rollback has come to."""
-    left = touched(state).bit_count()
-    kept = f"; {left} hosts are not" if left else ""
-    return f"{state.reverted.bit_count()} hosts are back at the former version{kept}"
+    left = touched(state)
+    names = [known.name for known in state.exceptional if left & bit(known.index)]
+    named = f": {', '.join(names)}" if names else ""
+    kept = f"; {_are(left.bit_count())} not{named}" if left else ""
+    return f"{_are(state.reverted.bit_count())} back at the former version{kept}"
+
+
+def _are(count: int) -> str:
+    return "1 host is" if count == 1 else f"{count} hosts are"

@@ -24,12 +24,12 @@ simulation, a test) does the actions and comes back with what happened.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from guardrail.decide import holds, learn, limits, rollback
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
+from guardrail.decide.evolve import replace
 from guardrail.decide.rollback import binding
 from guardrail.model.operation import (
     Action,
@@ -74,12 +74,16 @@ def look(state: State, now: float) -> State:
     return rollback.consider(holds.refresh(state, now), now)
 
 
-def may_begin(state: State) -> bool:
+def may_begin(state: State, turn: int | None = None) -> bool:
     """Whether a host that was asked to begin may do so now: the permit of design.md §5.
 
     Hosts asked before a hold, and ready only after it, wait for the bake like all others.
     """
+    turn: the one that it was asked with, where that is known: nobody may begin with a turn that
+    has been answered already, by a later attempt of the same work.
     return state.phase == "running" and not binding(state) and state.step == "changing"
+    if turn is not None and all(flight.turn != turn for flight in state.in_flight):
+        return False
 
 
 def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -106,14 +110,21 @@ def bake(state: State, now: float) -> State:
     baked = state.baked + (now - since if since is not None else 0.0)
     good = holds.evidence_is_good(state) and not state.in_flight
     return replace(state, baked=baked, baking_since=now if good else None)
+    if not good and before_going_back(state):
+        baked = 0.0  # recovered is good for so long without a break
 
 
 def bake_needed(state: State) -> float:
+def before_going_back(state: State) -> bool:
+    """Whether the operation has turned, and no host has been asked to go back yet."""
+    return state.direction == "back" and state.turn == state.turned_at_turn
+
+
     """Seconds of good evidence that are asked for now; none before the first host.
 
     Before the first host goes back the system must have recovered.
     """
-    if state.direction == "back" and state.turn == state.turned_at_turn:
+    if before_going_back(state):
         return rollback.recover_for(state)
     return state.course.bake_for if state.turn else 0.0
 

@@ -111,6 +111,8 @@ class State:
     unknown: int = 0  # silent; away until a person retries, skips or aborts
     blocked: int = 0  # refused before the point of no return, too often; not away
     set_aside: int = 0  # skipped by a person, or gone: not touched any more
+    tried: int = 0  # answered changed, failed or unknown, and not back since
+    astray: int = 0  # failed or unknown, and about to be asked again: still away
     take_back: int = 0  # going back: still to be brought to the former version
     reverted: int = 0  # going back: answered, at the former version again
     scope: Scope = "all"  # going back: all changed hosts, or those of the last wave

@@ -22,13 +22,15 @@ def waves(*ends):
     return tuple(Wave(f"{e}", b, e) for b, e in zip(starts, ends, strict=True))
 
 
-def course(*ends, caps=None, gates=None, approvals=(), bake=30.0, domains=None, down=None):
+def course(*ends, caps=None, gates=None, approvals=(), bake=30.0, domains=None, down=None,
+           when="ask"):  # fmt: skip
     hosts = ends[-1]
     domains = tuple(domains) if domains is not None else tuple(i % 3 for i in range(hosts))
     down = tuple(down) if down is not None else (0,) * (max(domains) + 1)
     gates = (gate(),) if gates is None else tuple(gates)
     caps = caps or Caps(1, 1, 3, 0)
-    return Course("sha256:x", "ann", waves(*ends), domains, down, caps, gates, approvals, bake)
+    return Course("sha256:x", "ann", waves(*ends), domains, down, caps, gates, approvals, bake,
+                  rollback_when=when)  # fmt: skip
 
 
 def approval(point="start", wave=0, count=1, not_requester=True):
@@ -40,6 +42,8 @@ def say(at, verb, by="bob", **fields):
 
 
 # ---------------------------------------------------------------- hypothesis
+
+SAFE, HEALTH = (("a", "safety"),), (("b", "health"),)
 
 
 @st.composite
@@ -56,8 +60,8 @@ def courses(draw, *, approvals=True):
         pace=draw(st.sampled_from([0.0, 0.0, 7.0])),
     )
     rules = [
-        gate(name, by=draw(st.sampled_from(["person", "evidence"])))
-        for name in draw(st.sampled_from([("a",), ("a", "b")]))
+        gate(name, by=draw(st.sampled_from(["person", "evidence"])), kind=kind)
+        for name, kind in draw(st.sampled_from([SAFE, (*SAFE, *HEALTH), (*SAFE, ("b", "safety"))]))
     ]
     most_down = min(caps.unavailable, caps.unavailable_per_domain) - 1
     down = (draw(st.integers(0, most_down)), 0, 0)
@@ -65,8 +69,9 @@ def courses(draw, *, approvals=True):
         draw(st.sampled_from([(), (), (approval(),), (approval(count=2),)])) if approvals else ()
     )
     bake = draw(st.sampled_from([0.0, 10.0, 30.0]))
+    when = draw(st.sampled_from(["ask", "ask", "auto", "never"]))
     return course(*ends, caps=caps, gates=rules, approvals=points, bake=bake,
-                  domains=domains, down=down)  # fmt: skip
+                  domains=domains, down=down, when=when)  # fmt: skip
 
 
 OUTCOMES = ("changed",) * 6 + ("failed", "unknown", "not_begun", "blocked", "credentials", "gone")
@@ -96,6 +101,7 @@ def works(seed, *, good=False):
     return work
 
 
+VERBS = ("pause", "resume", "resume", "approve", "retry", "skip", "rollback", "rollback", "abort")
 PEOPLE = ("ann", "bob", "cid")
 
 
@@ -105,10 +111,11 @@ def people(draw, hosts):
         st.lists(
             st.tuples(
                 st.integers(0, 600),
-                st.sampled_from(("pause", "resume", "resume", "approve", "retry", "skip")),
+                st.sampled_from(VERBS),
                 st.sampled_from(PEOPLE),
                 st.sampled_from(("", *PEOPLE)),
                 st.lists(st.integers(0, hosts - 1), max_size=2),
+                st.booleans(),
             ),
             max_size=8,
         )
@@ -121,9 +128,11 @@ def people(draw, hosts):
             over=over if verb == "resume" else "",
             reason="because",
             point="start",
-            hosts=tuple(f"host-{i:03d}" for i in which),
+            hosts=tuple(f"host-{i:03d}" for i in which) if verb in ("retry", "skip") else (),
+            scope="wave" if verb == "rollback" and len(which) == 1 else "all",
+            accept_churn=verb == "rollback" and churn,
         )
-        for at, verb, by, over, which in said
+        for at, verb, by, over, which, churn in said
     )
 
 

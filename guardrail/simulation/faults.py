@@ -1,0 +1,635 @@
+"""Which faults of the engine would break which rule? Planted, to show that each rule can fail.
+
+A fault takes the place of one function of the engine, wherever it is used. The rule's own check
+must find it; `guardrail.simulation.campaign` counts how many seeds that takes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guardrail.decide import (
+    bits,
+    carry,
+    commands,
+    explain,
+    holds,
+    learn,
+    limits,
+    rollback,
+    transition,
+)
+from guardrail.model.operation import BeginHost, Commanded, Hold, Phase, State, Watched
+from guardrail.model.plan import ApprovalPoint, GateRule
+from guardrail.simulation import rules, world
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`fault` takes the place of `name` in a module (or of a key in a table of it)."""
+
+    what: str
+    rule: str
+    place: Any
+    name: str
+    fault: Callable[..., Any]
+
+
+# ---------------------------------------------------------------- faults
+
+
+def begin_under_holds(state: State, now: float) -> Any:
+    """`advance` without its look at holds."""
+    if state.phase != "running":
+        return state, ()
+    if state.step == "baking":
+        state = transition.bake(state, now)
+        return (
+            transition.go_on(state, now)
+            if transition.is_baked(state) and not state.in_flight
+            else (state, ())
+        )
+    return transition.begin_hosts(state, now)
+
+
+def no_gate_hold(state: State, rule: GateRule, watched: Watched, now: float) -> Any:
+    return state
+
+
+def gate_hold_ends_itself(state: State, rule: GateRule, watched: Watched, now: float) -> Any:
+    return GATE_HOLD(state, replace(rule, recover_by="evidence"), watched, now)
+
+
+def evidence_hold_ends_at_once(state: State, rule: GateRule, watched: Watched, now: float) -> Any:
+    return EVIDENCE_HOLD(state, replace(rule, good_for=0.0), watched, now)
+
+
+def no_grace_hold(state: State, rule: GateRule, watched: Watched, now: float) -> Any:
+    judged = watched.judgement
+    if judged is not None and judged.verdict == "inconclusive":
+        return state
+    return EVIDENCE_HOLD(state, rule, watched, now)
+
+
+def one_approver_is_enough(state: State, point: ApprovalPoint, now: float) -> Any:
+    return APPROVAL_HOLD(state, replace(point, count=1), now)
+
+
+def resume_clears_everything(state: State, command: Commanded) -> Any:
+    for hold in state.holds:
+        state = holds.clear_hold(state, hold.name, command.at, "resumed")
+    return state
+
+
+def unjudged_passes(watched: Watched) -> Any:
+    judged = watched.judgement
+    return watched.since if judged is None or judged.verdict == "pass" else None
+
+
+def inconclusive_passes(watched: Watched) -> Any:
+    judged = watched.judgement
+    return watched.since if judged is not None and judged.verdict != "fail" else None
+
+
+def bake_counts_all(state: State, now: float) -> Any:
+    since = state.baking_since
+    baked = state.baked + (now - since if since is not None else 0.0)
+    return replace(state, baked=baked, baking_since=now)
+
+
+def baked_though_bad(state: State) -> Any:
+    return state.baked >= transition.bake_needed(state) or state.baking_since is not None
+
+
+def any_gate_is_enough(state: State) -> Any:
+    return any(holds.passing_since(watched) is not None for watched in state.watched)
+
+
+def evidence_is_never_stale(state: State, at: float) -> Any:
+    new = WATCH_ANEW(state, at)
+    return replace(new, watched=state.watched) if state.watched else new
+
+
+def old_watch_counts(state: State, event: Any) -> Any:
+    return replace(state, watched=tuple(learn._judged(old, event) for old in state.watched))
+
+
+def lost_watch_counts(state: State, event: Any) -> Any:
+    return WATCHER_LOST(state, replace(event, turn=state.watch_turn))
+
+
+def in_flight_only(state: State) -> Any:
+    return len(state.in_flight)
+
+
+def without_down(state: State) -> Any:
+    return limits.most_away(state) - limits.away(state)
+
+
+def one_more(state: State) -> Any:
+    return limits.most_away(state) - limits.away(state) - sum(state.course.down) + 1
+
+
+def any_domain(state: State, counts: Counter[int], domain: int) -> Any:
+    return True
+
+
+def domain_without_down(state: State, counts: Counter[int], domain: int) -> Any:
+    return DOMAIN_HAS_ROOM(
+        replace(state, course=replace(state.course, down=(0,) * len(state.course.down))),
+        counts,
+        domain,
+    )
+
+
+def only_its_own_domain(state: State, counts: Counter[int], domain: int) -> Any:
+    taken = counts[domain] + state.course.down[domain]
+    return taken < state.course.caps.unavailable_per_domain
+
+
+def no_pace(state: State) -> Any:
+    return None
+
+
+def half_pace(state: State) -> Any:
+    pace = state.course.caps.pace
+    return state.last_begin_at + pace / 2 if state.last_begin_at is not None and pace else None
+
+
+def no_failures(state: State) -> Any:
+    return None
+
+
+def one_failure_more(state: State) -> Any:
+    caps = replace(state.course.caps, failures=state.course.caps.failures + 1)
+    return TOO_MANY(replace(state, course=replace(state.course, caps=caps)))
+
+
+def no_row(state: State) -> Any:
+    caps = replace(state.course.caps, failures_consecutive=None)
+    return TOO_MANY(replace(state, course=replace(state.course, caps=caps)))
+
+
+def unknown_without_hold(state: State, event: Any) -> Any:
+    return replace(UNKNOWN(state, event), holds=state.holds)
+
+
+def failed_frees_its_place(state: State, event: Any) -> Any:
+    return replace(FAILED(state, event), failed=state.failed)
+
+
+def stays_waiting(state: State, index: int, now: float) -> Any:
+    return replace(BEGIN(state, index, now), waiting=state.waiting)
+
+
+def same_turn(state: State, index: int, now: float) -> Any:
+    return replace(BEGIN(state, index, now), turn=max(1, state.turn))
+
+
+def unknown_tried_again(state: State, event: Any) -> Any:
+    return learn._not_begun(learn._remember(state, event), event)
+
+
+def failed_tried_again(state: State, event: Any) -> Any:
+    return learn._not_begun(FAILED(state, event), event)
+
+
+def whole_wave_again(state: State, now: float) -> Any:
+    return NEXT_WAVE(replace(state, wave=max(-1, state.wave - 1)), now)
+
+
+def any_turn(state: State, event: Any) -> Any:
+    rest = tuple(other for other in state.in_flight if other.index != event.index)
+    return learn.OUTCOMES[event.outcome](replace(state, in_flight=rest), event)
+
+
+def any_turn_in_flight(state: State, event: Any) -> Any:
+    flight = state.flight(event.index)
+    return state if flight is None else any_turn(state, event)
+
+
+def answer_ends_the_oldest(state: State, event: Any) -> Any:
+    flight = state.flight(event.index)
+    if flight is None or flight.turn != event.turn:
+        return replace(state, in_flight=state.in_flight[1:])
+    return HOST_ANSWERED(state, event)
+
+
+def always_baked(state: State) -> Any:
+    return True
+
+
+def no_bake(state: State) -> Any:
+    return 0.0
+
+
+def half_bake(state: State) -> Any:
+    return state.course.bake_for / 2
+
+
+def back_to_changing(state: State, now: float) -> Any:
+    """A hold does not send the wave back to baking."""
+    if state.phase == "running" and state.holds and not state.hold(holds.ABORT):
+        return state, ()
+    return ADVANCE(state, now)
+
+
+def bakes_in_flight(state: State, now: float) -> Any:
+    baked = BAKE(replace(state, in_flight=()), now)
+    return replace(baked, in_flight=state.in_flight)
+
+
+def keeps_its_bake(state: State, now: float) -> Any:
+    """A hold stops the bake, and what was baked before it still counts."""
+    if state.phase == "running" and state.holds and not state.hold(holds.ABORT):
+        return replace(state, step="baking", baking_since=None), ()
+    return ADVANCE(state, now)
+
+
+def permit_without_bake(state: State, turn: int | None = None) -> Any:
+    return state.phase == "running" and not state.holds
+
+
+def permit_always(state: State, turn: int | None = None) -> Any:
+    return state.phase == "running"
+
+
+def never(state: State, now: float) -> Any:
+    return None
+
+
+def wake_without(forgotten: str) -> Any:
+    def moments(state: State) -> Any:
+        bare = replace(
+            state,
+            waiting=0 if forgotten == "pace" else state.waiting,
+            baking_since=None if forgotten == "bake" else state.baking_since,
+            watched=() if forgotten == "gates" else state.watched,
+            course=replace(state.course, gates=()) if forgotten == "gates" else state.course,
+        )
+        return MOMENTS(bare)
+
+    return moments
+
+
+def never_good_again(rule: GateRule, watched: Watched) -> Any:
+    return None
+
+
+def no_settling(state: State, now: float) -> Any:
+    """The last host of a wave answered, and nobody turns to the bake."""
+    actions: tuple[BeginHost, ...] = ()
+    while (index := transition._host_to_begin(state, now)) is not None:
+        state = transition.begin(state, index, now)
+        actions = (*actions, BeginHost(index, state.turn, state.direction))
+    if not state.waiting and not state.in_flight:
+        state = replace(state, step="baking", baked=0.0, baking_since=None)
+        state = transition.bake(state, now)
+    return state, actions
+
+
+def not_begun_is_lost(state: State, event: Any) -> Any:
+    return state
+
+
+def retry_forgets(state: State, command: Commanded) -> Any:
+    for index in commands.asked_about(state, command):
+        state = learn.forget(commands._release(state, command, index), index)
+    return state
+
+
+def without_reasons(state: State, hold: Hold) -> Any:
+    return RAISE(state, replace(hold, reasons=()))
+
+
+def without_end(state: State, hold: Hold) -> Any:
+    return RAISE(state, replace(hold, clears=""))
+
+
+def without_readings(state: State, hold: Hold) -> Any:
+    return RAISE(state, replace(hold, judgement=None))
+
+
+def empty_reasons(state: State, hold: Hold) -> Any:
+    return RAISE(state, replace(hold, reasons=(" ",)))
+
+
+def end_without_reasons(state: State, now: float, phase: Phase, reasons: tuple[str, ...]) -> Any:
+    return FINISH(state, now, phase, ())
+
+
+def sentence_without_holds(state: State) -> Any:
+    return SENTENCE(replace(state, holds=()))
+
+
+def always_retry(state: State, hold: Hold) -> Any:
+    return f"retry {state.name}"
+
+
+def always_resume(state: State, hold: Hold) -> Any:
+    return f"resume {state.name}"
+
+
+# ---------------------------------------------------------------- faults of going back
+
+
+def permit_for_any_turn(state: State, turn: int | None = None) -> Any:
+    return MAY_BEGIN(state)
+
+
+def permit_back(state: State, turn: int | None = None) -> Any:
+    return MAY_BEGIN(state, turn) or (state.direction == "back" and state.phase == "running")
+
+
+def turns_and_forgets(state: State, now: float, scope: Any, why: str) -> Any:
+    return TURN_BACK(
+        replace(state, take_back=0, tried=state.tried | state.take_back), now, scope, why
+    )
+
+
+def oldest_first(state: State, hosts: int) -> Any:
+    return bits.members(hosts)
+
+
+def only_forward(state: State, rule: GateRule) -> Any:
+    return state.direction == "forward"
+
+
+def always_binds(state: State, rule: GateRule) -> Any:
+    return True
+
+
+def one_breaks_the_glass(state: State, rule: GateRule) -> Any:
+    return GATE_BINDS(state, rule) and not state.churn_accepted
+
+
+def bake_with_breaks(state: State, now: float) -> Any:
+    """What was good before a gap counts for `recover.for`."""
+    return replace(BAKE(state, now), baked=BAKE(replace(state, turned_at_turn=-1), now).baked)
+
+
+def without_astray(state: State) -> Any:
+    return state.unknown | state.failed
+
+
+def any_domain_back(state: State, counts: Counter[int], domain: int) -> Any:
+    return state.direction == "back" or DOMAIN_HAS_ROOM(state, counts, domain)
+
+
+def any_room_back(state: State) -> Any:
+    return 99 if state.direction == "back" else ROOM(state)
+
+
+def no_pace_back(state: State) -> Any:
+    return None if state.direction == "back" else NEXT_BEGIN_AT(state)
+
+
+def whole_waves(state: State) -> Any:
+    return (1 << state.course.waves[state.wave].end) - 1
+
+
+def without_tried(state: State) -> Any:
+    return state.changed | state.failed | state.unknown
+
+
+def one_wave_is_all(state: State, now: float) -> Any:
+    return GO_ON_BACK(replace(state, scope="all"), now)
+
+
+def forgiven_back(state: State) -> Any:
+    return None if state.direction == "back" else TOO_MANY(state)
+
+
+def any_wave(state: State) -> Any:
+    entered = ENTER_WAVE(state)
+    stuck = state.failed | state.unknown | state.blocked
+    busy = sum(1 << flight.index for flight in state.in_flight)
+    return replace(entered, waiting=state.take_back & ~(stuck | busy))
+
+
+def forward_again(state: State, now: float) -> Any:
+    if state.direction == "back" and not state.holds and state.reverted:
+        state = replace(state, direction="forward")
+    return ADVANCE(state, now)
+
+
+def no_safety_gates(state: State) -> Any:
+    return frozenset()
+
+
+def never_means_ask(state: State, command: Commanded) -> Any:
+    return REFUSE(replace(state, course=replace(state.course, rollback_when="ask")), command)
+
+
+def always_auto(state: State, now: float) -> Any:
+    turned = CONSIDER(replace(state, course=replace(state.course, rollback_when="auto")), now)
+    return replace(turned, course=state.course)
+
+
+def never_auto(state: State, now: float) -> Any:
+    return state
+
+
+def always_forward(state: State, index: int, now: float) -> Any:
+    return BEGIN(replace(state, direction="forward"), index, now)
+
+
+def not_taken_back(state: State, event: Any) -> Any:
+    return state
+
+
+def everything_binds(state: State, hold: Hold) -> Any:
+    return True
+
+
+def no_way_for_astray(state: State, now: float = 1e9) -> Any:
+    return NEXT_HOST(state, now) if limits.room(state) > 0 else None
+
+
+def unpack_without_waiting(carried: Any, course: Any) -> Any:
+    return replace(UNPACK(carried, course), waiting=0)
+
+
+def drain_for_good(state: State, event: Any) -> Any:
+    return replace(WATCH_AGAIN(state, event), draining=state.draining)
+
+
+WATCH_ANEW = learn._watch_anew
+MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
+ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
+GO_ON_BACK, ENTER_WAVE = transition.go_on_back, rollback.enter_wave
+REFUSE, CONSIDER, UNPACK = rollback.refuse, rollback.consider, carry.unpack
+GATE_HOLD, EVIDENCE_HOLD = holds._gate_hold, holds._evidence_hold
+APPROVAL_HOLD, RAISE = holds._approval_hold, holds.raise_hold
+WATCH_AGAIN, WATCHER_LOST = learn.watch_again, learn.watcher_lost
+HOST_ANSWERED = learn.host_answered
+UNKNOWN, FAILED = learn._unknown, learn._failed
+DOMAIN_HAS_ROOM, TOO_MANY = limits.domain_has_room, limits.too_many_failures
+ADVANCE, BAKE, BEGIN = transition.advance, transition.bake, transition.begin
+NEXT_WAVE, FINISH, MOMENTS = transition.next_wave, transition.finish, transition._moments
+SENTENCE = explain.sentence
+
+_ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
+    "no_start_under_hold": [
+        ("permits ignore holds", transition, "may_begin", permit_always),
+        ("a drain is not heeded", transition.LEARN, "drained", learn.ticked),
+        ("holds are ignored when asking", transition, "advance", begin_under_holds),
+        ("a failing gate is not held", holds, "_gate_hold", no_gate_hold),
+        ("a gate's hold ends without its person", holds, "_gate_hold", gate_hold_ends_itself),
+        ("missing evidence is not held", holds, "_evidence_hold", no_grace_hold),
+        ("good again for a moment", holds, "_evidence_hold", evidence_hold_ends_at_once),
+        ("the grace has no alarm", transition, "_moments", wake_without("gates")),
+        ("one approver instead of two", holds, "_approval_hold", one_approver_is_enough),
+        ("resume clears every hold", commands.VERBS, "resume", resume_clears_everything),
+        ("an unknown host is not held", learn.OUTCOMES, "unknown", unknown_without_hold),
+        ("failures are not held", limits, "too_many_failures", no_failures),
+    ],
+    "inconclusive_never_advances": [
+        ("a gate not judged yet passes", holds, "passing_since", unjudged_passes),
+        ("inconclusive passes", holds, "passing_since", inconclusive_passes),
+        ("inconclusive seconds are baked", transition, "bake", bake_counts_all),
+        ("baked though evidence is bad", transition, "is_baked", baked_though_bad),
+        ("one gate of two is enough", holds, "evidence_is_good", any_gate_is_enough),
+        ("a new watch keeps old verdicts", learn, "_watch_anew", evidence_is_never_stale),
+    ],
+    "limits_hold": [
+        ("an unknown or failed host frees its place", limits, "away", in_flight_only),
+        ("a failed host frees its place", learn.OUTCOMES, "failed", failed_frees_its_place),
+        ("hosts down do not count", limits, "room", without_down),
+        ("one host too many", limits, "room", one_more),
+        ("no limit per domain", limits, "domain_has_room", any_domain),
+        ("down hosts of a domain do not count", limits, "domain_has_room", domain_without_down),
+        ("any number of domains", limits, "domain_has_room", only_its_own_domain),
+        ("no pace", limits, "next_begin_at", no_pace),
+        ("half the gap", limits, "next_begin_at", half_pace),
+        ("one failure too many", limits, "too_many_failures", one_failure_more),
+        ("failures in a row do not count", limits, "too_many_failures", no_row),
+    ],
+    "one_change_per_host": [
+        ("begin leaves the host waiting", transition, "begin", stays_waiting),
+        ("unknown is tried again by itself", learn.OUTCOMES, "unknown", unknown_tried_again),
+        ("failed is tried again by itself", learn.OUTCOMES, "failed", failed_tried_again),
+        ("a turn is given twice", transition, "begin", same_turn),
+        ("a wave is done twice", transition, "next_wave", whole_wave_again),
+        ("a permit for any turn", transition, "may_begin", permit_for_any_turn),
+        ("all tries what failed again", rollback, "turn_back", turns_and_forgets),
+    ],
+    "answers_match_turns": [
+        ("answers of any turn count", transition.LEARN, "host_answered", any_turn),
+        ("a late echo counts", transition.LEARN, "host_answered", any_turn_in_flight),
+        (
+            "an echo ends another flight",
+            transition.LEARN,
+            "host_answered",
+            answer_ends_the_oldest,
+        ),
+        ("an ended watch still reports", transition.LEARN, "gate_judged", old_watch_counts),
+    ],
+    "resume_bakes_first": [
+        ("always baked", transition, "is_baked", always_baked),
+        ("no bake", transition, "bake_needed", no_bake),
+        ("half a bake", transition, "bake_needed", half_bake),
+        ("a resume does not go back to baking", transition, "advance", back_to_changing),
+        ("what was baked before a hold counts", transition, "advance", keeps_its_bake),
+        ("baked with hosts in flight", transition, "bake", bakes_in_flight),
+        ("permits before the bake", transition, "may_begin", permit_without_bake),
+    ],
+    "rollback_obeys_limits": [
+        ("oldest first", limits, "_in_order", oldest_first),
+        ("safety gates do not bind", holds, "gate_binds", only_forward),
+        ("one person breaks the glass", holds, "gate_binds", one_breaks_the_glass),
+        ("no time to recover", rollback, "recover_for", no_bake),
+        ("recovered with breaks", transition, "bake", bake_with_breaks),
+        ("failed hosts free their place", limits, "not_serving", without_astray),
+        ("any domain going back", limits, "domain_has_room", any_domain_back),
+        ("no limit going back", limits, "room", any_room_back),
+        ("no pace going back", limits, "next_begin_at", no_pace_back),
+        ("hosts that were not changed", rollback, "touched", whole_waves),
+        ("one wave is all", transition, "go_on_back", one_wave_is_all),
+        ("failures going back are forgiven", limits, "too_many_failures", forgiven_back),
+        ("an older wave before the newer is done", rollback, "enter_wave", any_wave),
+    ],
+    "no_loop": [
+        ("forward again once all is well", transition, "advance", forward_again),
+        ("auto because of a safety gate", rollback, "safety_gates", no_safety_gates),
+        ("never means ask", rollback, "refuse", never_means_ask),
+        ("ask means auto", rollback, "consider", always_auto),
+        ("auto does not turn", rollback, "consider", never_auto),
+        (
+            "hosts begin forward after the turn",
+            transition,
+            "may_begin",
+            permit_back,
+        ),
+        ("going back, hosts are asked forward", transition, "begin", always_forward),
+    ],
+    "progress": [
+        ("health gates block going back", holds, "gate_binds", always_binds),
+        ("a late answer does not go back", rollback, "late_answer", not_taken_back),
+        ("what was tried again is forgotten", rollback, "touched", without_tried),
+        ("approvals hold going back", rollback, "binds_back", everything_binds),
+        ("hosts without room are stuck", limits, "next_host", no_way_for_astray),
+        ("a new run forgets who waits", carry, "unpack", unpack_without_waiting),
+        ("a drain never ends", transition.LEARN, "watch_again", drain_for_good),
+        ("nothing is looked at again", transition, "wake_at", never),
+        ("the bake has no alarm", transition, "_moments", wake_without("bake")),
+        ("the pace has no alarm", transition, "_moments", wake_without("pace")),
+        ("evidence holds never end", holds, "good_again_at", never_good_again),
+        ("a bake of no seconds never ends", transition, "begin_hosts", no_settling),
+        ("not begun is lost", learn.OUTCOMES, "not_begun", not_begun_is_lost),
+        ("retry forgets the host", commands.VERBS, "retry", retry_forgets),
+    ],
+    "explained": [
+        ("holds without reasons", holds, "raise_hold", without_reasons),
+        ("empty reasons", holds, "raise_hold", empty_reasons),
+        ("holds that nothing ends", holds, "raise_hold", without_end),
+        ("gates without readings", holds, "raise_hold", without_readings),
+        ("an end without reasons", transition, "finish", end_without_reasons),
+        ("a sentence without the holds", rules, "sentence", sentence_without_holds),
+        ("retry is always advised", explain, "command_for", always_retry),
+        ("resume is always advised", explain, "command_for", always_resume),
+    ],
+}
+
+FAULTS: tuple[Fault, ...] = tuple(
+    Fault(what, rule, place, name, fault)
+    for rule, rows in _ROWS.items()
+    for what, place, name, fault in rows
+)
+
+
+# ---------------------------------------------------------------- planting them
+
+MODULES = (carry, holds, learn, limits, commands, rollback, transition, explain, rules, world)
+
+
+@contextmanager
+def planted(fault: Fault) -> Iterator[None]:
+    """The engine with this fault in it."""
+    undo: list[Callable[[], None]] = []
+    try:
+        _plant(fault, undo)
+        yield
+    finally:
+        for each in reversed(undo):
+            each()
+
+
+def _plant(fault: Fault, undo: list[Callable[[], None]]) -> None:
+    if isinstance(fault.place, dict):
+        table, old = fault.place, fault.place[fault.name]
+        undo.append(lambda: table.__setitem__(fault.name, old))
+        verb = isinstance(old, commands._Verb)
+        table[fault.name] = replace(old, do=fault.fault) if verb else fault.fault
+        return
+    original = getattr(fault.place, fault.name)
+    for module in MODULES:
+        if getattr(module, fault.name, None) is original:
+            undo.append(lambda module=module: setattr(module, fault.name, original))  # type: ignore[misc]
+            setattr(module, fault.name, fault.fault)
+    for name, known in tuple(commands.VERBS.items()):
+        if known.refuse is original:
+            undo.append(lambda name=name, known=known: commands.VERBS.__setitem__(name, known))  # type: ignore[misc]
+            commands.VERBS[name] = replace(known, refuse=fault.fault)

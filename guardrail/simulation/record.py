@@ -1,0 +1,374 @@
+"""What has happened to an operation, told from its events and from nothing else?
+
+It knows design.md §4 in its own words: which answers count, which commands are taken, when the
+operation turns round, which hosts are away and which are to go back. The rules compare the engine
+with it, so a fault in the engine's own book-keeping does not hide itself.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from guardrail.model.gate import Verdict
+from guardrail.model.operation import (
+    Commanded,
+    Direction,
+    GateJudged,
+    HostAnswered,
+    Outcome,
+)
+from guardrail.model.plan import Course, GateRule
+from guardrail.twins import Moment
+
+EXACT = 1e-6
+BLOCKED_TRIES = 3
+REST = {"not_begun": 1.0, "blocked": 20.0, "credentials": 1.0}
+"""Seconds that a host is left alone after such an answer."""
+TWO_PEOPLE = 2
+TOUCHING = ("changed", "failed", "unknown")
+"""Answers after which a host may be at the new version."""
+
+
+@dataclass(slots=True)
+class Record:
+    """The books of one operation. Hosts are plan indexes; times are seconds."""
+
+    course: Course
+    name_of: Any
+    at: float = 0.0
+    running: bool = False
+    aborting: bool = False
+    direction: Direction = "forward"
+    scope: str = "all"
+    verdicts: dict[str, tuple[Verdict | None, float]] = field(default_factory=dict)
+    gate_holds: set[str] = field(default_factory=set)
+    slowed: bool = False
+    watch_turn: int = 0
+    draining: bool = False
+    open: dict[int, tuple[int, Direction]] = field(default_factory=dict)
+    stuck: dict[int, Outcome] = field(default_factory=dict)
+    astray: set[int] = field(default_factory=set)
+    touched: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+    back: set[int] = field(default_factory=set)
+    aside: set[int] = field(default_factory=set)
+    to_take: set[int] = field(default_factory=set)
+    tries: Counter[int] = field(default_factory=Counter)
+    rest: dict[int, float] = field(default_factory=dict)
+    row: int = 0
+    paused: set[str] = field(default_factory=set)
+    consents: dict[str, set[str]] = field(default_factory=dict)
+    acceptors: set[str] = field(default_factory=set)
+    retried: list[int] = field(default_factory=list)
+    again: set[int] = field(default_factory=set)
+    turned: str = ""
+    turned_at: float | None = None
+    gone_back: bool = False
+    wave: int = 0
+    missed: float | None = None
+    excused: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}
+
+    # ------------------------------------------------------------ one moment more
+
+    def observe(self, moment: Moment) -> None:
+        """Take in what happened; what was asked in answer to it comes last."""
+        event = moment.event
+        due = self.next_due()
+        late = due is not None and max(due, self.excused) < event.at - EXACT
+        self.missed = due if late else None
+        self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
+        self._learn(event)
+        self._gate_holds_end()
+        self._turn_by_policy()
+        self.wave = moment.state.wave
+
+    def asks(self, moment: Moment) -> None:
+        """Take in what was asked for in this moment (after the rules have looked at it)."""
+        for act in moment.asked:
+            self.open[act.index] = (act.turn, self.direction)
+            self.gone_back = self.gone_back or self.direction == "back"
+
+    def _learn(self, event: Any) -> None:
+        if event.kind == "host_answered":
+            if self.open.get(event.index, (0, ""))[0] == event.turn:
+                self._answered(event)
+        elif event.kind == "gate_judged":
+            if event.turn == self.watch_turn:
+                self._judged(event)
+        elif event.kind == "commanded":
+            self._said(event)
+        elif event.kind == "started" and not self.running:
+            self.running = True
+            self._watch_again(event.at)
+        elif event.kind == "watch_again":
+            self.draining = False
+            self._watch_again(event.at)
+        elif event.kind == "watcher_lost" and event.turn == self.watch_turn:
+            self._watch_again(event.at)
+        elif event.kind == "drained":
+            self.draining = True
+
+    # ------------------------------------------------------------ evidence
+
+    def _judged(self, event: GateJudged) -> None:
+        gate, verdict = event.judgement.gate, event.judgement.verdict
+        old, since = self.verdicts[gate]
+        self.verdicts[gate] = (verdict, since if verdict == old else event.at)
+        if verdict == "fail" and self.running:
+            self.gate_holds.add(gate)
+
+    def _watch_again(self, at: float) -> None:
+        self.watch_turn += 1
+        self.verdicts = dict.fromkeys(self.verdicts, (None, at))
+
+    def _gate_holds_end(self) -> None:
+        for rule in self.course.gates:
+            if rule.name not in self.gate_holds or not self.running:
+                continue
+            by_itself = rule.recover_by == "evidence" or self.direction == "back"
+            if by_itself and self.good_for(rule) >= rule.good_for - 1e-9:
+                self.gate_holds.discard(rule.name)
+                self.slowed = True
+
+    def good_for(self, rule: GateRule) -> float:
+        """Seconds that this gate has passed without a break; -1 when it does not pass."""
+        verdict, since = self.verdicts[rule.name]
+        return self.at - since if verdict == "pass" else -1.0
+
+    def binds(self, rule: GateRule) -> bool:
+        """Whether this gate may stand in the way now."""
+        if self.direction == "forward":
+            return True
+        return rule.gate_class == "safety" and len(self.acceptors) < TWO_PEOPLE
+
+    def binding_gates_pass(self) -> bool:
+        """Whether each gate that may stand in the way passes."""
+        rules = self.course.gates
+        return all(self.verdicts[r.name][0] == "pass" for r in rules if self.binds(r))
+
+    def holds_back(self, name: str) -> bool:
+        """Whether a hold of that name stands in the way of the present direction."""
+        if self.direction == "forward":
+            return True
+        kind, _, about = name.partition(":")
+        if kind in ("gate", "evidence"):
+            return any(self.binds(rule) for rule in self.course.gates if rule.name == about)
+        return kind != "approval"
+
+    def missing_from(self) -> Iterator[tuple[str, float]]:
+        """When missing evidence must be held, by gate."""
+        for rule in self.course.gates:
+            verdict, since = self.verdicts[rule.name]
+            if verdict is None:
+                yield rule.name, since + rule.first_within
+            elif verdict == "inconclusive":
+                yield rule.name, since + rule.grace
+
+    def next_due(self) -> float | None:
+        """The next time at which time alone must raise a hold; None: there is none."""
+        if not self.running:
+            return None
+        return min((at for _, at in self.missing_from() if at > self.at), default=None)
+
+    # ------------------------------------------------------------ hosts
+
+    def _answered(self, event: HostAnswered) -> None:
+        index, outcome = event.index, event.outcome
+        _, asked = self.open.pop(index)
+        if outcome == "gone":
+            self._leave(index)
+        elif asked == "forward" and self.direction == "back":
+            self._late(index, outcome)
+        else:
+            self._in_time(index, outcome)
+
+    def _late(self, index: int, outcome: Outcome) -> None:
+        """Asked to go forward, answered after the turn: it goes back too, if it was changed."""
+        if outcome in TOUCHING:
+            self.touched.add(index)
+        if outcome in ("failed", "unknown"):
+            self.astray.add(index)
+        if outcome == "changed":
+            self.astray.discard(index)
+        if index in self.touched:
+            self.to_take.add(index)
+
+    def _in_time(self, index: int, outcome: Outcome) -> None:
+        if outcome in REST:
+            self.rest[index] = self.at + REST[outcome]
+        if outcome != "not_begun":
+            self.tries[index] = self.tries[index] + 1 if outcome == "blocked" else 0
+        given_up = outcome == "blocked" and self.tries[index] == BLOCKED_TRIES
+        if outcome in ("failed", "unknown", "credentials") or given_up:
+            self.stuck[index] = outcome
+        self.row += outcome == "failed" or given_up
+        if outcome in ("failed", "unknown"):
+            self.astray.discard(index)
+            self.touched.add(index)
+        if outcome == "changed":
+            self._came(index)
+
+    def _came(self, index: int) -> None:
+        self.astray.discard(index)
+        if self.direction == "back":
+            self.touched.discard(index)
+            self.to_take.discard(index)
+            self.back.add(index)
+            return
+        self.done.add(index)
+        self.touched.add(index)
+        self.row *= self.too_many_failures()  # a row that holds is ended by a person
+
+    def _leave(self, index: int) -> None:
+        self.aside.add(index)
+        self.astray.discard(index)
+        self.to_take.discard(index)
+        self.tries[index] = 0
+
+    def away(self) -> set[int]:
+        """The hosts that are, or may be, not serving because of this operation."""
+        kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
+        return self.open.keys() | kept | self.astray
+
+    def silent(self) -> set[int]:
+        """Hosts that must be named by a hold."""
+        return {i for i, outcome in self.stuck.items() if outcome in ("unknown", "credentials")}
+
+    def failures(self) -> int:
+        """Hosts whose failure counts in the present direction."""
+        back = self.direction == "back"
+        bad = (i for i, outcome in self.stuck.items() if outcome in ("failed", "blocked"))
+        return sum(not back or i in self.to_take for i in bad)
+
+    def too_many_failures(self) -> bool:
+        """Whether failures must hold."""
+        if self.direction == "back":
+            return self.failures() > 0
+        most = self.course.caps.failures_consecutive
+        return self.failures() > self.course.caps.failures or (most is not None and self.row > most)
+
+    def must_not_be_asked(self) -> set[int]:
+        """Hosts that were tried in this direction, and that nobody has said to try again."""
+        kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
+        there = self.done if self.direction == "forward" else self.back
+        return there | self.open.keys() | kept | (self.aside - self.to_take)
+
+    # ------------------------------------------------------------ turning round
+
+    def would_go_back(self) -> set[int]:
+        """All hosts that are, or may become, other than they were."""
+        return (
+            self.touched | {i for i, (_, to) in self.open.items() if to == "forward"}
+        ) - self.aside
+
+    def last_wave_of(self, hosts: set[int]) -> set[int]:
+        """Those of the hosts that are in the last wave that has any."""
+        if not hosts:
+            return hosts
+        newest = max(hosts)
+        begin = next(w.begin for w in self.course.waves if w.begin <= newest < w.end)
+        return {i for i in hosts if i >= begin}
+
+    def _turn_by_policy(self) -> None:
+        may = self.course.rollback_when == "auto" and self.direction == "forward"
+        if not may or not self.running or self.aborting or not self.would_go_back():
+            return
+        health = {rule.name for rule in self.course.gates if rule.gate_class == "health"}
+        if self.too_many_failures() or health & self.gate_holds:
+            self._turn("all", "policy")
+
+    def _turn(self, scope: str, why: str) -> None:
+        hosts = self.would_go_back() | self.to_take
+        hosts = hosts if scope == "all" else self.last_wave_of(hosts)
+        flying = {i for i, (_, to) in self.open.items() if to == "forward"}
+        fresh = hosts - self.to_take
+        if self.direction == "forward":
+            self.turned_at, self.direction = self.at, "back"
+            self.aside |= {i for i, o in self.stuck.items() if o == "blocked"} - hosts
+            forget = {i for i, o in self.stuck.items() if o in ("blocked", "credentials")}
+            for index in forget:
+                del self.stuck[index]
+        self.astray |= {i for i in fresh if self.stuck.get(i) in ("failed", "unknown")}
+        for index in fresh:
+            self.stuck.pop(index, None)
+        self.scope, self.turned, self.row = scope, why, 0
+        self.to_take |= hosts - flying
+        self.tries.clear()
+
+    # ------------------------------------------------------------ people
+
+    def _said(self, event: Commanded) -> None:
+        if event.verb == "pause" and not self.aborting:
+            self.paused.add(event.by)
+        elif event.verb == "resume":
+            self._resumed(event)
+        elif event.verb == "approve":
+            self.consents.setdefault(event.point, set()).add(event.by)
+        elif event.verb in ("retry", "skip"):
+            self._dealt_with(event)
+        elif event.verb == "abort":
+            self.aborting = True
+        elif event.verb == "rollback":
+            self._asked_back(event)
+
+    def _resumed(self, event: Commanded) -> None:
+        if event.over and not (event.reason and event.over in self.paused):
+            return
+        self.paused -= {event.by, event.over}
+        self.gate_holds -= {gate for gate, (v, _) in self.verdicts.items() if v == "pass"}
+
+    def _dealt_with(self, event: Commanded) -> None:
+        names = {self.name_of(index): index for index in self.waits_for_a_person()}
+        if not names or set(event.hosts) - set(names):
+            return  # refused: nobody is stuck, or somebody named is not
+        for index in [names[name] for name in dict.fromkeys(event.hosts or names)]:
+            outcome = self.stuck.pop(index)
+            self.tries[index] = self.row = 0
+            if event.verb == "skip":
+                self._leave(index)
+            elif outcome in ("failed", "unknown"):
+                self.retried.append(index)
+                self.astray.add(index)
+
+    def waits_for_a_person(self) -> set[int]:
+        """Hosts that a person may retry or skip."""
+        return set(self.stuck)
+
+    def _asked_back(self, event: Commanded) -> None:
+        if self.aborting or self.course.rollback_when == "never":
+            return
+        if self.direction == "forward" and not self.would_go_back():
+            return
+        if event.accept_churn:
+            self.acceptors.add(event.by)
+        more = self.direction == "back" and self.scope == "wave" and event.scope == "all"
+        if self.direction == "forward" or more:
+            self._turn(event.scope, f"asked by {event.by}")
+
+    # ------------------------------------------------------------ what must hold
+
+    def must_hold(self) -> set[str]:
+        """The names of the holds that must stand now, but for those of silent hosts."""
+        names = {f"operator:{by}" for by in self.paused}
+        names |= {f"gate:{gate}" for gate in self.gate_holds}
+        names |= {f"evidence:{gate}" for gate, at in self.missing_from() if self.at >= at}
+        if self.too_many_failures():
+            names.add("limit:failures")
+        if self.aborting:
+            names.add("abort")
+        if self.direction == "forward":
+            names |= self._wanted_approvals()
+        return names
+
+    def _wanted_approvals(self) -> set[str]:
+        names = set()
+        for point in self.course.approvals:
+            given = self.consents.get(point.point, set())
+            given = given - ({self.course.requester} if point.not_requester else set())
+            if self.wave >= point.wave and len(given) < point.count:
+                names.add(f"approval:{point.point}")
+        return names

@@ -1,0 +1,617 @@
+"""Which rules does an operation obey, and what exactly is broken when it does not?
+
+The rules of design.md §4, each under its name, looking at every moment once: what was known
+before, what happened, what was known after, and what was asked. A `Referee` keeps the record and
+shows each moment to every rule; the first rule that is broken ends it with `Broken`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from guardrail.decide.commands import refusal
+from guardrail.decide.explain import advice, explain, first_hold, sentence
+from guardrail.model.operation import BeginHost, Commanded, Direction, Event, State
+from guardrail.model.plan import Course
+from guardrail.simulation.record import Record
+from guardrail.twins import Begun, Moment, host_name
+
+LATE = 1.3 + 1e-9
+"""Seconds: a permit of 0.3 s, and a host's own second between ready and go (design.md §5)."""
+BAKE_EXACT = 0.01
+SLOWED = 2
+
+
+class Broken(Exception):
+    """A rule does not hold: which one, and what was seen."""
+
+    def __init__(self, rule: str, what: str, at: float = 0.0) -> None:
+        self.rule, self.what, self.at = rule, what, at
+        super().__init__(f"{rule} at {at:g} s: {what}")
+
+
+@dataclass(slots=True)
+class Seen:
+    """One moment as the rules see it: `before` is None at the first."""
+
+    before: State | None
+    moment: Moment
+    record: Record
+
+    @property
+    def state(self) -> State:
+        return self.moment.state
+
+    @property
+    def event(self) -> Event:
+        return self.moment.event
+
+    @property
+    def asked(self) -> tuple[BeginHost, ...]:
+        return self.moment.asked
+
+
+class Rule:
+    """One rule; `observe` sees each moment, `begun` each host that begins, `end` the end."""
+
+    name = ""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+
+    def observe(self, seen: Seen) -> None:
+        """One moment more."""
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        """A host has begun: its script got "go"."""
+
+    def end(self, state: State, record: Record) -> None:
+        """Nothing more will happen."""
+
+    def check(self, holds: object, what: str, *about: object) -> None:
+        """Broken, unless it holds."""
+        if not holds:
+            told = " ".join([what, *(str(each) for each in about)])
+            raise Broken(self.name, told)
+
+
+# ---------------------------------------------------------------- 1
+
+
+class NoStartUnderHold(Rule):
+    """Nothing is asked under a hold, nothing begins later than 1.3 s after one; holds stand when
+    they must, are looked at in time, and end by what they say."""
+
+    name = "no_start_under_hold"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.held_since: float | None = None
+        self.turned_at: float | None = None
+
+    def observe(self, seen: Seen) -> None:
+        record, state = seen.record, seen.state
+        holding = [h.name for h in state.holds if record.holds_back(h.name)]
+        self.check(not (seen.asked and holding), "asked to begin under", holding)
+        self.check(not (seen.asked and record.draining), "asked to begin while draining")
+        if not holding:
+            self.held_since = None
+        elif self.held_since is None:
+            self.held_since = seen.event.at
+        if state.phase == "running":
+            self._stand(seen)
+        if seen.before is not None and seen.before.holds is not state.holds:
+            self._end_rightly(seen, seen.before)
+
+    def _stand(self, seen: Seen) -> None:
+        record = seen.record
+        self.check(record.missed is None, "nobody looked when time was up at", record.missed)
+        missing = record.must_hold() - {hold.name for hold in seen.state.holds}
+        self.check(not missing, "not held:", sorted(missing))
+        silent = record.silent()
+        if silent:
+            about = {index for hold in seen.state.holds for index in hold.hosts}
+            self.check(silent <= about, "silent and not held:", silent - about)
+
+    def _end_rightly(self, seen: Seen, before: State) -> None:
+        now = {hold.name for hold in seen.state.holds}
+        for hold in before.holds:
+            if hold.name not in now:
+                right = ended(hold.name, seen.event, seen.record)
+                self.check(right, "ended without a reason:", hold.name)
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        since = self.held_since
+        late = since is not None and begun.at > since + LATE
+        self.check(not late, f"host {begun.index} began at {begun.at:g}, held since {since}")
+
+
+def ended(name: str, event: Event, record: Record) -> bool:
+    """Whether that hold may end with that event."""
+    kind, _, about = name.partition(":")
+    said = event if isinstance(event, Commanded) else None
+    verb = said.verb if said else ""
+    if kind == "operator" and said:
+        over = said.over == about and bool(said.reason)
+        return verb == "resume" and (said.by == about or over)
+    if kind == "approval":
+        return verb == "approve" or bool(record.turned)
+    if kind in ("host", "limit"):
+        return verb in ("retry", "skip") or bool(record.turned)
+    if kind == "rollback":
+        return bool(record.turned)
+    if kind in ("gate", "evidence"):
+        return _evidence_ended(kind, about, verb, record)
+    return False
+
+
+def _evidence_ended(kind: str, gate: str, verb: str, record: Record) -> bool:
+    rule = next(rule for rule in record.course.gates if rule.name == gate)
+    good = record.good_for(rule) >= rule.good_for - 1e-9
+    if kind == "evidence":
+        return good
+    asked = verb == "resume" and record.verdicts[gate][0] == "pass"
+    return asked or (good and (rule.recover_by == "evidence" or record.direction == "back"))
+
+
+# ---------------------------------------------------------------- 2
+
+
+class InconclusiveNeverAdvances(Rule):
+    """No host is asked and no wave ends or begins unless every gate that binds passes."""
+
+    name = "inconclusive_never_advances"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.was_good = False
+
+    def observe(self, seen: Seen) -> None:
+        record, state, before = seen.record, seen.state, seen.before
+        for watched in state.watched:
+            told = watched.judgement.verdict if watched.judgement else None
+            known = record.verdicts[watched.gate][0]
+            self.check(told == known, f"gate {watched.gate} is {known}, taken for {told}")
+        if seen.asked or self._moved(seen):
+            why = {gate: verdict for gate, (verdict, _) in record.verdicts.items()}
+            self.check(record.binding_gates_pass(), "went on with", why)
+        if before is not None and not self.was_good and state.step == before.step == "baking":
+            self.check(
+                state.baked <= before.baked + 1e-9, "a bake counted seconds without evidence"
+            )
+        held = any(record.holds_back(hold.name) for hold in state.holds)
+        flying = record.open or seen.asked
+        self.was_good = not held and not flying and record.binding_gates_pass()
+
+    def _moved(self, seen: Seen) -> bool:
+        state, before = seen.state, seen.before
+        if before is None or seen.record.turned:
+            return False
+        settled = state.direction == before.direction and not _late_answer(seen)
+        return (
+            (state.wave != before.wave and settled)
+            or (state.step == "changing" and before.step == "baking")
+            or state.phase in ("completed", "rolled_back")
+        )
+
+
+def _late_answer(seen: Seen) -> bool:
+    """Whether a host asked to go forward has answered after the turn: the wave follows it."""
+    back = seen.record.direction == "back" and not seen.record.gone_back
+    return back and seen.event.kind == "host_answered"
+
+
+# ---------------------------------------------------------------- 3
+
+
+class LimitsHold(Rule):
+    """At every begin the limits hold, counted from who was asked and who answered."""
+
+    name = "limits_hold"
+    direction: Direction = "forward"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.last: float | None = None
+        self.down = sum(course.down)
+
+    def observe(self, seen: Seen) -> None:
+        for _ in seen.asked:
+            if seen.record.direction == self.direction:
+                self._paced(seen)
+            self.last = seen.event.at
+        if seen.asked and seen.record.direction == self.direction:
+            self._within(seen)
+
+    def _paced(self, seen: Seen) -> None:
+        pace = self.course.caps.pace * (SLOWED if seen.record.slowed else 1)
+        quick = self.last is not None and seen.event.at - self.last < pace - 1e-9
+        self.check(not quick, f"less than {pace:g} s between two begins")
+
+    def _within(self, seen: Seen) -> None:
+        record, caps = seen.record, self.course.caps
+        gone = set(record.away())
+        for act in seen.asked:
+            self.allow(record, gone, act.index)
+            gone.add(act.index)
+        if self.direction == "forward":
+            self.check(record.failures() <= caps.failures, "went on after too many failures")
+            most = caps.failures_consecutive
+            self.check(most is None or record.row <= most, "went on after a row of failures")
+        else:
+            self.check(not record.failures(), "went on back after a failure")
+
+    def allow(self, record: Record, gone: set[int], index: int) -> None:
+        """A host that is away already takes nothing more away."""
+        why = "" if index in gone else no_room(self.course, record, gone, index)
+        self.check(not why, f"host {index} was asked: {why}")
+
+
+def no_room(course: Course, record: Record, gone: set[int], index: int) -> str:
+    """Which limit forbids that one more host is away; empty: none does."""
+    caps, domains = course.caps, course.domains
+    down, most = sum(course.down), caps.unavailable
+    if record.slowed and most > down:
+        most = down + max(1, (most - down) // SLOWED)
+    if len(gone) + down >= most:
+        return f"{len(gone)} away and {down} down, {most} allowed"
+    mine = domains[index]
+    counts = Counter(domains[i] for i in gone)
+    if counts[mine] + course.down[mine] >= caps.unavailable_per_domain:
+        return f"domain {mine} has {counts[mine]} away and {course.down[mine]} down"
+    if mine not in counts and len(counts) >= caps.domains_at_once:
+        return f"hosts of {len(counts)} domains are away"
+    return ""
+
+
+# ---------------------------------------------------------------- 4
+
+
+class OneChangePerHost(Rule):
+    """A host is asked, and begins, once a direction, and once more for each retry by a person."""
+
+    name = "one_change_per_host"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.last_turn = 0
+        self.allowed: Counter[int] = Counter()
+        self.times: Counter[tuple[int, Direction]] = Counter()
+        self.turns: dict[int, tuple[int, Direction]] = {}
+        self.began: set[int] = set()
+
+    def observe(self, seen: Seen) -> None:
+        self.allowed.update(seen.record.retried)
+        again = seen.record.must_not_be_asked() if seen.asked else set()
+        for act in seen.asked:
+            self.check(act.index not in again, f"host {act.index} was asked again by itself")
+            self.check(act.turn > self.last_turn, f"turn {act.turn} was given twice")
+            self.last_turn = act.turn
+            self.turns[act.turn] = (act.index, act.direction)
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        self.check(begun.turn not in self.began, f"turn {begun.turn} began twice")
+        self.began.add(begun.turn)
+        asked = self.turns.get(begun.turn)
+        self.check(asked and asked[0] == begun.index, f"turn {begun.turn} was not given to it")
+        place = (begun.index, asked[1] if asked else "forward")
+        self.times[place] += 1
+        most = 1 + self.allowed[begun.index]
+        self.check(self.times[place] <= most, f"host {begun.index} began {self.times[place]} times")
+        now = record.open.get(begun.index, (0, ""))[0]
+        self.check(now == begun.turn, f"host {begun.index} began, and nobody waits for its answer")
+
+
+# ---------------------------------------------------------------- 5
+
+
+class AnswersMatchTurns(Rule):
+    """An answer or a report with another turn than it was asked with changes nothing."""
+
+    name = "answers_match_turns"
+    KEPT = ("changed", "failed", "unknown", "blocked", "set_aside", "exceptional", "reverted")
+
+    def observe(self, seen: Seen) -> None:
+        event, before, state = seen.event, seen.before, seen.state
+        if before is None:
+            return
+        if event.kind == "host_answered":
+            flight = before.flight(event.index)
+            if flight is None or flight.turn != event.turn:
+                for name in self.KEPT:
+                    same = getattr(before, name) == getattr(state, name)
+                    self.check(same, f"a late answer of host {event.index} changed", name)
+                lost = set(before.in_flight) - set(state.in_flight)
+                self.check(not lost, "a late answer ended another flight:", lost)
+        if event.kind in ("gate_judged", "watcher_lost"):
+            other = event.turn != before.watch_turn
+            same = before.watched == state.watched and before.watch_turn == state.watch_turn
+            self.check(same or not other, "an ended watch was believed")
+
+
+# ---------------------------------------------------------------- 6
+
+
+class ResumeBakesFirst(Rule):
+    """After a hold, a wave or a turn round: nothing in flight, then a whole bake, then go on."""
+
+    name = "resume_bakes_first"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.must_bake, self.asked_before = False, False
+        self.baked, self.good_since = 0.0, -1.0
+        self.changing_until = -1.0
+
+    def observe(self, seen: Seen) -> None:
+        record, state, now = seen.record, seen.state, seen.event.at
+        if self.good_since >= 0:
+            self.baked += now - self.good_since
+        held = any(record.holds_back(hold.name) for hold in state.holds)
+        moved = seen.before is not None and seen.before.wave != state.wave
+        self.must_bake = self.must_bake or held or moved or bool(record.turned)
+        quiet = not held and not record.open and record.binding_gates_pass()
+        if held or record.turned:
+            self.baked = 0.0
+        if seen.asked:
+            if self.must_bake:
+                self._has_baked(record, quiet)
+            self.must_bake, self.asked_before, self.baked = False, True, 0.0
+        self.good_since = now if quiet and not seen.asked else -1.0
+        if state.step == "changing" or (seen.before and seen.before.step == "changing"):
+            self.changing_until = now if state.step == "baking" else float("inf")
+
+    def _has_baked(self, record: Record, quiet: bool) -> None:
+        self.check(quiet, "went on while hosts were in flight or gates did not pass")
+        first = record.direction == "back" and not record.gone_back
+        if self.asked_before and not first:
+            need = self.course.bake_for
+            self.check(self.baked >= need - BAKE_EXACT, f"baked {self.baked:g} of {need:g} s")
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        late = begun.at > self.changing_until + LATE
+        self.check(
+            not late and self.changing_until >= 0, f"host {begun.index} began before the bake"
+        )
+
+
+# ---------------------------------------------------------------- 7
+
+
+class RollbackObeysLimits(LimitsHold):
+    """Going back meets every limit and every safety gate, newest first, after the system has
+    recovered; it takes back hosts that may have changed, and no others."""
+
+    name = "rollback_obeys_limits"
+    direction: Direction = "back"
+
+    def observe(self, seen: Seen) -> None:
+        super().observe(seen)
+        record = seen.record
+        if seen.asked and record.direction == "back":
+            self.check(record.binding_gates_pass(), "went back though a safety gate does not pass")
+            if not record.gone_back:
+                self._recovered(record)
+            self._newest_first(seen)
+        if seen.state.phase == "rolled_back":
+            self.check(record.scope == "all", "ended after one wave: it has to hold there")
+
+    def _recovered(self, record: Record) -> None:
+        for rule in self.course.gates:
+            if record.binds(rule):
+                good = record.good_for(rule)
+                self.check(good >= rule.good_for - BAKE_EXACT, f"{rule.name}: good for {good:g} s")
+        turned = record.turned_at if record.turned_at is not None else record.at
+        rules = [rule for rule in self.course.gates if rule.gate_class == "safety"]
+        need = max((rule.good_for for rule in rules), default=0.0)
+        self.check(record.at - turned >= need - BAKE_EXACT, f"{record.at - turned:g} s to recover")
+
+    def _newest_first(self, seen: Seen) -> None:
+        record = seen.record
+        waiting, gone = self._waiting(record), set(record.away())
+        for act in seen.asked:
+            self.check(act.index in waiting, f"host {act.index} is not one to take back now")
+            for newer in sorted(waiting, reverse=True):
+                if newer <= act.index:
+                    break
+                may = newer in gone or not no_room(self.course, record, gone, newer)
+                self.check(not may, f"host {act.index} before the newer host {newer}")
+            waiting.discard(act.index)
+            gone.add(act.index)
+
+    def _waiting(self, record: Record) -> set[int]:
+        """Hosts of the last wave that has any to take back, and those that do not serve."""
+        wave = record.last_wave_of(record.to_take)
+        wave = wave | (record.astray & record.to_take)
+        rested = {i for i in wave if record.rest.get(i, 0.0) <= record.at}
+        return rested - record.open.keys() - record.stuck.keys()
+
+
+# ---------------------------------------------------------------- 8
+
+
+class NoLoop(Rule):
+    """At most one turn round, for a reason that counts, and never back again."""
+
+    name = "no_loop"
+    SETS = ("take_back",)
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.turns = 0
+
+    def observe(self, seen: Seen) -> None:
+        record, state, before = seen.record, seen.state, seen.before
+        if before is not None and before.direction != state.direction:
+            self.turns += 1
+            self.check(state.direction == "back", "turned forward again")
+            self.check(self.turns == 1, "turned round twice")
+        same = state.direction == record.direction
+        self.check(same, f"goes {state.direction}, and should go {record.direction}")
+        for act in seen.asked:
+            self.check(act.direction == record.direction, f"host {act.index} goes {act.direction}")
+        ends = {"completed": "forward", "rolled_back": "back"}.get(state.phase, record.direction)
+        self.check(ends == record.direction, f"{state.phase} while going {record.direction}")
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        flight = record.open.get(begun.index)
+        turned = record.turned_at
+        late = turned is not None and begun.at > turned + LATE
+        wrong = late and flight is not None and flight[1] == "forward"
+        self.check(not wrong, f"host {begun.index} began to go forward after the turn")
+
+
+# ---------------------------------------------------------------- 9
+
+
+class Progress(Rule):
+    """With good evidence, answering hosts and people, it ends; and then no host is forgotten."""
+
+    name = "progress"
+
+    def end(self, state: State, record: Record) -> None:
+        stuck = "; ".join(explain(state)) if not state.finished else ""
+        self.check(state.finished, "it does not end:", stuck)
+        if state.phase == "completed":
+            known = record.done | record.aside | record.stuck.keys()
+            left = set(range(self.course.hosts)) - known
+            self.check(not left, "completed without hosts", left)
+        if state.phase == "rolled_back":
+            self._all_back(state, record)
+
+    def _all_back(self, state: State, record: Record) -> None:
+        left = record.touched - record.aside
+        self.check(not left, "rolled back without hosts", left)
+        kept = len(record.touched & record.aside)
+        text = " ".join(state.finish_reasons)
+        said = re.search(r"(\d+) hosts? (?:is|are) not", text)
+        told = int(said[1]) if said else 0
+        self.check(told == kept, f"{kept} hosts stay changed, and it says:", text)
+
+
+# ---------------------------------------------------------------- 10
+
+
+class Explained(Rule):
+    """Each hold and each end has reasons, and the command that is advised would be taken."""
+
+    name = "explained"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.last: tuple[object, ...] = ()
+
+    def observe(self, seen: Seen) -> None:
+        state = seen.state
+        now = (state.holds, state.phase, state.direction, state.exceptional)
+        if now == self.last:
+            return
+        self.last = now
+        for hold in state.holds:
+            reasons = bool(hold.reasons) and all(reason.strip() for reason in hold.reasons)
+            self.check(reasons and hold.clears, "a hold without reasons or end:", hold.name)
+            if hold.name.startswith("gate:"):
+                readings = hold.judgement.readings if hold.judgement else ()
+                self.check(readings, "no readings behind", hold.name)
+        self._sentence(seen)
+        self.check(explain(state), "nothing is explained")
+        if not state.finished and any(seen.record.holds_back(h.name) for h in state.holds):
+            self._advice_is_taken(state, seen.event.at)
+        self.check(state.finish_reasons or not state.finished, "an end without reasons")
+
+    def _sentence(self, seen: Seen) -> None:
+        state, text = seen.state, sentence(seen.state)
+        if state.finished or state.phase == "planned":
+            return
+        for hold in state.holds:
+            named = hold.name in text or not seen.record.holds_back(hold.name)
+            self.check(named, f"{hold.name} is not in the sentence:", text)
+
+    def _advice_is_taken(self, state: State, now: float) -> None:
+        """The command that is advised would not be refused, said by somebody it is meant for."""
+        words = advice(state)[-1].removeprefix("guardrail rollout ").split()
+        verb, name, rest = words[0], words[1], words[2:]
+        self.check(name == state.name, "advice for another operation:", name)
+        if verb == "explain":
+            return
+        options = dict(zip(rest[::2], rest[1::2], strict=True))
+        hold = first_hold(state)
+        said = Commanded(
+            now,
+            verb,  # type: ignore[arg-type]
+            hold.by if hold else "",
+            point=options.get("--point", ""),
+            scope="wave" if options.get("--scope") == "wave" else "all",
+        )
+        people = [said.by] if said.by else ["eve", "fay", "gus"]
+        taken = any(refusal(state, replace(said, by=who)) is None for who in people)
+        self.check(taken, "the advice would be refused:", " ".join(words))
+
+
+RULES: tuple[type[Rule], ...] = (
+    AnswersMatchTurns,
+    NoLoop,
+    NoStartUnderHold,
+    InconclusiveNeverAdvances,
+    RollbackObeysLimits,
+    LimitsHold,
+    OneChangePerHost,
+    ResumeBakesFirst,
+    Explained,
+    Progress,
+)
+"""All rules, in the order in which they look at a moment: the most particular one speaks first."""
+
+
+@dataclass(slots=True)
+class Referee:
+    """The record of one operation, and the rules that watch it.
+
+    only: the names of the rules that watch; None: all of them.
+    """
+
+    course: Course
+    name_of: Callable[[int], str] = host_name
+    only: Collection[str] | None = None
+    record: Record = field(init=False)
+    rules: tuple[Rule, ...] = field(init=False)
+    before: State | None = None
+
+    def __post_init__(self) -> None:
+        self.record = Record(self.course, self.name_of)
+        chosen = [rule for rule in RULES if self.only is None or rule.name in self.only]
+        self.rules = tuple(rule(self.course) for rule in chosen)
+
+    def observe(self, moment: Moment) -> None:
+        """One moment more; raises Broken."""
+        self.record.observe(moment)
+        seen = Seen(self.before, moment, self.record)
+        try:
+            for rule in self.rules:
+                rule.observe(seen)
+        except Broken as broken:
+            broken.at = moment.event.at
+            raise
+        self.record.asks(moment)
+        self.before = moment.state
+
+    def begun(self, begun: Begun) -> None:
+        """A host has begun; raises Broken."""
+        assert self.before is not None  # noqa: S101 - nothing begins before the first moment
+        try:
+            for rule in self.rules:
+                rule.begun(begun, self.record, self.before)
+        except Broken as broken:
+            broken.at = begun.at
+            raise
+
+    def end(self) -> None:
+        """Nothing more will happen; raises Broken."""
+        assert self.before is not None  # noqa: S101
+        try:
+            for rule in self.rules:
+                rule.end(self.before, self.record)
+        except Broken as broken:
+            broken.at = self.record.at
+            raise

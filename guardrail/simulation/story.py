@@ -1,0 +1,409 @@
+"""What will happen to one or more operations? Made from a seed, told in words, and made smaller.
+
+A `Story` is operations and parts. Each part is one thing that goes otherwise than well, and can be
+left out: that is how a story that breaks a rule is shrunk. After `calm` everything goes well.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from guardrail.model.common import Origin
+from guardrail.model.gate import GateClass, Kind, Verdict
+from guardrail.model.operation import Commanded, Outcome, Scope, Verb
+from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
+from guardrail.model.policy import RollbackWhen
+
+ORIGIN = Origin("a made-up policy", "", 0)
+PEOPLE = ("ann", "bob", "cid")
+"""ann asks for every operation."""
+
+TroubleKind = Literal[
+    "the worker dies",
+    "the worker stops and comes back",
+    "the server is away",
+    "the watcher falls silent",
+    "it continues as new",
+    "it is drained",
+    "a host cannot be reached",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a host does when it is asked for the nth time (from 1); all times in seconds.
+
+    stale: how old the permit is, 0 to 0.3. echo: the answer comes again, so much later.
+    second: what a second attempt meets, after a worker was lost; None: the same.
+    """
+
+    operation: int
+    index: int
+    nth: int
+    outcome: Outcome = "changed"
+    ready: float = 0.1
+    go: float = 0.1
+    takes: float = 5.0
+    stale: float = 0.0
+    echo: float | None = None
+    second: Outcome | None = None
+
+    @property
+    def at(self) -> float:
+        """Behaviours are told first."""
+        return -1.0
+
+    def words(self) -> str:
+        """In one line."""
+        late = f", and again {self.echo:g} s later" if self.echo is not None else ""
+        times = f"ready after {self.ready:g} s, go after {self.go:g} s, {self.takes:g} s of work"
+        which = f"host {self.index}, asked for the {self.nth}. time"
+        second = f", a second attempt: {self.second}" if self.second else ""
+        return f"{which}: {self.outcome} ({times}){late}{second}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """From `at` on, a gate's verdict is another one."""
+
+    at: float
+    operation: int
+    gate: str
+    verdict: Verdict
+    kind: Kind | None = None
+
+    def words(self) -> str:
+        """In one line."""
+        return f"gate {self.gate}: {self.verdict}" + (f" ({self.kind})" if self.kind else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A gate whose readings are noisy until calm: shares (0..1) of bad, missing, repeated ones."""
+
+    operation: int
+    gate: str
+    seed: int
+    bad: float
+    gaps: float
+    lies: float
+
+    @property
+    def at(self) -> float:
+        """Noise is told first."""
+        return -1.0
+
+    def words(self) -> str:
+        """In one line."""
+        return (
+            f"gate {self.gate} is read every few seconds: {self.bad:.0%} bad, "
+            f"{self.gaps:.0%} missing, {self.lies:.0%} old samples"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A person says something."""
+
+    operation: int
+    command: Commanded
+
+    @property
+    def at(self) -> float:
+        """When."""
+        return self.command.at
+
+    def words(self) -> str:
+        """In one line."""
+        said = self.command
+        more = [f"over {said.over}"] if said.over else []
+        more += [f"hosts {', '.join(said.hosts)}"] if said.hosts else []
+        more += [f"scope {said.scope}"] if said.verb == "rollback" else []
+        more += ["accepts churn"] if said.accept_churn else []
+        return f"{said.by} says {said.verb} {' '.join(more)}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something dies, stops or is cut off. length: seconds. host: of the fleet, where it is one."""
+
+    at: float
+    operation: int
+    kind: TroubleKind
+    length: float = 0.0
+    host: int = 0
+
+    def words(self) -> str:
+        """In one line."""
+        lasts = f" for {self.length:g} s" if self.length else ""
+        which = f" (host {self.host})" if "host" in self.kind else ""
+        return f"{self.kind}{which}{lasts}"
+
+
+Part = Behaviour | Signal | Noise | Said | Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An operation of a story. first_report: seconds from a watch to its first verdicts.
+
+    first_host: which host of the fleet is its host 0. sick: its health gates fail for good.
+    """
+
+    name: str
+    course: Course
+    starts: float = 0.0
+    first_report: float = 1.0
+    first_host: int = 0
+    sick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All that will happen. calm: from then on (seconds) everything goes well."""
+
+    seed: int
+    operations: tuple[Planned, ...]
+    parts: tuple[Part, ...]
+    calm: float = 600.0
+
+
+# ---------------------------------------------------------------- from a seed
+
+
+def story(seed: int) -> Story:
+    """The story of that number; the same one everywhere and always."""
+    dice = Random(seed)
+    horizon = dice.choice((60.0, 200.0, 600.0))
+    count = dice.choice((1, 1, 1, 1, 2, 3))
+    operations = tuple(_operation(dice, number, small=count > 1) for number in range(count))
+    parts: list[Part] = []
+    for number, operation in enumerate(operations):
+        parts += _behaviours(dice, number, operation.course)
+        parts += _gates(dice, number, operation.course, horizon)
+        parts += _people(dice, number, operation.course, horizon)
+        parts += _troubles(dice, number, operation, horizon)
+    return Story(seed, operations, tuple(parts))
+
+
+def _operation(dice: Random, number: int, *, small: bool) -> Planned:
+    course = _course(dice, dice.choice((2, 4, 6) if small else (1, 3, 6, 6, 9, 12)))
+    return Planned(
+        f"op-{number + 1}",
+        course,
+        starts=0.0 if number == 0 else float(dice.randrange(60)),
+        first_report=dice.choice((0.0, 1.0, 1.0, 1.0, 8.0, 40.0)),
+        first_host=dice.randrange(3) if number else 0,
+        sick=dice.random() < 0.15,
+    )
+
+
+def _course(dice: Random, hosts: int) -> Course:
+    ends = sorted({hosts, *(dice.randint(1, hosts) for _ in range(dice.randrange(3)))})
+    waves = tuple(Wave(f"{e}", b, e) for b, e in zip((0, *ends[:-1]), ends, strict=True))
+    domains = tuple(dice.randrange(3) for _ in range(hosts))
+    caps = Caps(
+        unavailable=dice.choice((1, 2, 4)),
+        unavailable_per_domain=dice.choice((1, 2, 4)),
+        domains_at_once=dice.randint(1, 3),
+        failures=dice.choice((0, 1, 5)),
+        failures_consecutive=dice.choice((None, None, 1)),
+        pace=dice.choice((0.0, 0.0, 7.0)),
+    )
+    most = min(caps.unavailable, caps.unavailable_per_domain) - 1
+    points = dice.choice((0, 0, 0, 1, 2))
+    approvals = (ApprovalPoint("start", 0, points, True, ORIGIN),) if points else ()
+    when: RollbackWhen = dice.choice(("ask", "ask", "auto", "auto", "never"))
+    bake = dice.choice((0.0, 10.0, 30.0))
+    down = (dice.randint(0, most), 0, 0)
+    rules = _rules(dice)
+    return Course("sha256:made-up", "ann", waves, domains, down, caps, rules, approvals, bake,
+                  rollback_when=when)  # fmt: skip
+
+
+def _rules(dice: Random) -> tuple[GateRule, ...]:
+    classes: tuple[GateClass, ...] = dice.choice(
+        (("safety",), ("safety", "health"), ("safety", "health"), ("safety", "safety"), ("health",))
+    )
+    return tuple(
+        GateRule(
+            name, gate_class, 10.0, dice.choice(("person", "evidence")), 20.0, 15.0, ORIGIN,
+            "q", "below 0.7",
+        )
+        for name, gate_class in zip(("a", "b"), classes, strict=False)
+    )  # fmt: skip
+
+
+OUTCOMES: tuple[Outcome, ...] = (
+    *("changed", "changed", "changed", "failed", "failed", "unknown"),
+    *("not_begun", "blocked", "blocked", "credentials", "gone"),
+)
+
+
+def _behaviours(dice: Random, number: int, course: Course) -> Iterable[Part]:
+    share = dice.choice((0.0, 0.1, 0.3, 0.7))
+    for index in range(course.hosts):
+        for nth in range(1, 4):
+            if dice.random() >= share:
+                break
+            yield Behaviour(
+                number, index, nth,
+                outcome=dice.choice(OUTCOMES),
+                ready=dice.choice((0.0, 0.1, 0.9, 3.0, 45.0)),
+                go=dice.choice((0.0, 0.1, 0.9, 1.2)),
+                takes=dice.choice((1.0, 5.0, 40.0)),
+                stale=dice.choice((0.0, 0.3)),
+                echo=dice.choice((None, None, 0.5, 30.0)),
+                second=dice.choice((None, None, "blocked", "not_begun")),
+            )  # fmt: skip
+
+
+KINDS: tuple[Kind, ...] = ("no_data", "stale", "unreachable", "not_finite", "partial")
+
+
+def _gates(dice: Random, number: int, course: Course, horizon: float) -> Iterable[Part]:
+    for rule in course.gates:
+        if dice.random() < 0.1:
+            shares = [dice.choice((0.0, 0.1, 0.4)) for _ in range(3)]
+            yield Noise(number, rule.name, dice.randrange(1 << 30), *shares)
+            continue
+        for _ in range(dice.choice((0, 0, 0, 1, 2, 3))):
+            verdict: Verdict = dice.choice(("pass", "fail", "fail", "inconclusive"))
+            kind = dice.choice(KINDS) if verdict == "inconclusive" else None
+            yield Signal(round(dice.random() * horizon, 1), number, rule.name, verdict, kind)
+        if dice.random() < 0.15:  # evidence is missing for less than its grace
+            at = round(dice.random() * horizon, 1)
+            yield Signal(at, number, rule.name, "inconclusive", "no_data")
+            yield Signal(at + 4.0, number, rule.name, "pass")
+
+
+VERBS: tuple[Verb, ...] = (
+    *("pause", "resume", "resume", "approve", "retry", "retry", "skip"),
+    *("rollback", "rollback", "rollback", "abort"),
+)
+
+
+def _people(dice: Random, number: int, course: Course, horizon: float) -> Iterable[Part]:
+    if dice.random() < 0.5:
+        yield from _helpful(number)
+    if dice.random() < 0.1:  # the last wave, then all
+        at = round(dice.random() * horizon, 1)
+        yield Said(number, Commanded(at, "rollback", "bob", scope="wave"))
+        yield Said(number, Commanded(at + dice.choice((40.0, 90.0, 150.0)), "rollback", "bob"))
+    for _ in range(dice.choice((0, 0, 1, 2, 4))):
+        at, verb = round(dice.random() * horizon, 1), dice.choice(VERBS)
+        by, over = dice.choice(PEOPLE), dice.choice(("", "", *PEOPLE))
+        scope: Scope = dice.choice(("wave", "all"))
+        named = verb in ("retry", "skip") and dice.random() < 0.5
+        yield Said(
+            number,
+            Commanded(
+                at, verb, by, "because", "start",
+                hosts=(f"host-{dice.randrange(course.hosts):03d}",) if named else (),
+                over=over if verb == "resume" else "",
+                scope=scope if verb == "rollback" else "all",
+                accept_churn=verb == "rollback" and dice.random() < 0.4,
+            ),
+        )  # fmt: skip
+
+
+def _helpful(number: int) -> Iterable[Part]:
+    """People who come by now and then: they approve, retry what failed, go on with what waits."""
+    for at in (3.0, 130.0, 290.0):
+        for after, by in ((0.0, "bob"), (1.0, "cid")):
+            yield Said(number, Commanded(at + after, "approve", by, point="start"))
+        if at > 100.0:
+            yield Said(number, Commanded(at + 50.0, "retry", "bob"))
+            yield Said(number, Commanded(at + 51.0, "resume", "bob"))
+
+
+TROUBLES: tuple[TroubleKind, ...] = (
+    "the worker dies",
+    "the worker stops and comes back",
+    "the server is away",
+    "the watcher falls silent",
+    "it continues as new",
+    "it is drained",
+    "a host cannot be reached",
+)
+
+
+def _troubles(dice: Random, number: int, operation: Planned, horizon: float) -> Iterable[Part]:
+    for _ in range(dice.choice((0, 0, 0, 1, 2, 4))):
+        kind = dice.choice(TROUBLES)
+        length = dice.choice((2.0, 8.0, 30.0, 90.0)) if kind in LASTING else 0.0
+        host = operation.first_host + dice.randrange(operation.course.hosts)
+        yield Trouble(round(dice.random() * horizon, 1), number, kind, length, host)
+
+
+LASTING = ("the worker stops and comes back", "the server is away", "a host cannot be reached")
+
+
+# ---------------------------------------------------------------- smaller, and in words
+
+
+def shrink(found: Story, breaks: Callable[[Story], bool]) -> Story:
+    """The story with as many parts and operations left out as still breaks the same way."""
+    found = _fewer_operations(found, breaks)
+    size = max(1, len(found.parts) // 2)
+    while size:
+        start = 0
+        while start < len(found.parts):
+            rest = found.parts[:start] + found.parts[start + size :]
+            smaller = replace(found, parts=rest)
+            if breaks(smaller):
+                found = smaller
+            else:
+                start += size
+        size //= 2
+    return found
+
+
+def _fewer_operations(found: Story, breaks: Callable[[Story], bool]) -> Story:
+    for number in reversed(range(len(found.operations))):
+        smaller = without_operation(found, number)
+        if smaller.operations and breaks(smaller):
+            found = smaller
+    return found
+
+
+def without_operation(found: Story, number: int) -> Story:
+    """The story without one operation and all that happens to it."""
+    operations = found.operations[:number] + found.operations[number + 1 :]
+    parts = tuple(
+        replace(part, operation=part.operation - (part.operation > number))
+        for part in found.parts
+        if part.operation != number
+    )
+    return replace(found, operations=operations, parts=parts)
+
+
+def in_words(told: Story) -> tuple[str, ...]:
+    """The operations and the parts, one a line, in order of time."""
+    lines = [f"seed {told.seed}; from {told.calm:g} s on everything goes well"]
+    for planned in told.operations:
+        lines += _course_in_words(planned)
+    for part in sorted(told.parts, key=lambda part: part.at):
+        when = f"{part.at:8.1f} s " if part.at >= 0 else "           "
+        lines.append(f"  {when} {told.operations[part.operation].name}: {part.words()}")
+    return tuple(lines)
+
+
+def _course_in_words(planned: Planned) -> list[str]:
+    course, caps = planned.course, planned.course.caps
+    waves = ", ".join(f"{wave.begin}-{wave.end - 1}" for wave in course.waves)
+    gates = ", ".join(f"{r.name} ({r.gate_class}, by {r.recover_by})" for r in course.gates)
+    points = ", ".join(f"{p.count} at {p.point}" for p in course.approvals) or "none"
+    sick = "; its health gates fail for good" if planned.sick else ""
+    limits = (
+        f"away {caps.unavailable}, per domain {caps.unavailable_per_domain}, domains at once "
+        f"{caps.domains_at_once}, failures {caps.failures} (row {caps.failures_consecutive}), "
+        f"pace {caps.pace:g} s"
+    )
+    ways = (
+        f"gates {gates}; bake {course.bake_for:g} s; rollback {course.rollback_when}; approvals "
+        f"{points}; starts at {planned.starts:g} s, first verdicts after {planned.first_report:g} s"
+    )
+    hosts = f"hosts {waves}; domains {course.domains}; down {course.down}"
+    return [f"  {planned.name}: {hosts}", f"    {limits}", f"    {ways}{sick}"]
