@@ -28,6 +28,7 @@ STATES: dict[str, Meaning] = {
     "failed": "bad",
     "unknown": "bad",
     "set aside": "warn",
+    "back": "good",
 }
 """Every state a host can be in, in the order of the legend."""
 
@@ -54,7 +55,8 @@ def hosts_section(status: Status, plan: Plan | None, look: Look, *, brief: bool)
     for row in shown:
         rows += _signs(row, widest, look) if status.hosts <= MOST_SIGNS else _bar(row, widest, look)
     rows += _rest(rest, look)
-    rows += legend(look) if status.hosts <= MOST_SIGNS else []
+    back = goes_back(status)
+    rows += legend(look, back=back) if status.hosts <= MOST_SIGNS else []
     return rows + named
 
 
@@ -68,13 +70,16 @@ def sign(state: str, look: Look) -> str:
         "failed": symbols.failed,
         "unknown": symbols.unknown,
         "set aside": symbols.set_aside,
+        "back": symbols.back,
     }[state]
 
 
-def legend(look: Look) -> list[Line]:
-    """What each sign means."""
+def legend(look: Look, *, back: bool) -> list[Line]:
+    """What each sign means. back: whether any host can be back at the former version."""
     spans = [Span("  ")]
     for state, meaning in STATES.items():
+        if state == "back" and not back:
+            continue
         # No break inside an entry: the space between sign and word is not one to wrap at.
         spans += [Span(sign(state, look), meaning), Span(f"\u00a0{state}".replace(" ", "\u00a0"))]
         spans += [Span("  ")]
@@ -114,18 +119,28 @@ def _domain_name(number: int, plan: Plan | None) -> str:
 def _states_by_domain(status: Status, plan: Plan) -> dict[str, tuple[str, ...]]:
     """Each domain's hosts in plan order, by state."""
     known = _known_states(status)
-    changed = changed_set(status)
+    changed, back = changed_set(status), _bit_set(status.reverted_hosts)
     found: dict[str, list[str]] = {}
     for index, host in enumerate(plan.hosts):
-        state = known.get(index, "changed" if has(changed, index) else "waiting")
+        simply = "back" if has(back, index) else "changed" if has(changed, index) else "waiting"
+        state = known.get(index, simply)
         found.setdefault(host.failure_domain or "(none)", []).append(state)
     return {domain: tuple(states) for domain, states in found.items()}
 
 
 def changed_set(status: Status) -> int:
     """The changed hosts as a bit set; none where the status does not tell."""
+    return _bit_set(status.changed_hosts)
+
+
+def goes_back(status: Status) -> bool:
+    """Whether it goes back, or has gone."""
+    return status.direction == "back"
+
+
+def _bit_set(digits: str) -> int:
     try:
-        return max(0, int(status.changed_hosts or "0", 16))
+        return max(0, int(digits or "0", 16))
     except ValueError:
         return 0
 
@@ -149,7 +164,7 @@ NOT_TOUCHED = ("not_begun", "credentials")
 
 def _states_by_count(counts: DomainCount) -> tuple[str, ...]:
     numbers = _numbers(counts)
-    order = ("changed", "in flight", "failed", "unknown", "set aside", "waiting")
+    order = ("changed", "back", "in flight", "failed", "unknown", "set aside", "waiting")
     return tuple(state for state in order for _ in range(numbers[state]))
 
 
@@ -160,6 +175,7 @@ def _numbers(counts: DomainCount) -> dict[str, int]:
         "failed": counts.failed,
         "unknown": counts.unknown,
         "set aside": counts.set_aside,
+        "back": counts.reverted,
     }
     return known | {"waiting": max(0, counts.total - sum(known.values()))}
 
@@ -223,7 +239,7 @@ def _in_words(counts: DomainCount) -> str:
     """`8 of 10`, and whatever is not simply changed or waiting."""
     numbers = _numbers(counts)
     parts = [f"{counts.changed:,} of {counts.total:,}"]
-    for state in ("in flight", "failed", "unknown", "set aside"):
+    for state in ("back", "in flight", "failed", "unknown", "set aside"):
         parts += [f"{numbers[state]:,} {state}"] if numbers[state] else []
     return ", ".join(parts)
 

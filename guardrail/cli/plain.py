@@ -6,7 +6,7 @@ a build log both get what they need. What has not changed is never said again.
 
 from collections.abc import Iterable
 
-from guardrail.cli.fleet_view import host_name
+from guardrail.cli.fleet_view import goes_back, host_name
 from guardrail.cli.text import Look, clean, stamp
 from guardrail.cli.view import Snapshot, number_in_words
 from guardrail.model.messages import GateState, HostState, Status
@@ -70,17 +70,23 @@ def new_notes(old: Status, new: Status) -> tuple[Note, ...]:
 
 def _hosts(old: Status, new: Status, plan: Plan | None) -> list[str]:
     """Hosts begun, how many are done; a host that failed is in the story already."""
-    words = []
+    words, back = [], goes_back(new)
     flew = {host.index for host in old.in_flight}
     begun = [host for host in new.in_flight if host.index not in flew]
     if begun:
-        words.append(f"begun: {_names(begun, plan)}")
-    if new.changed != old.changed:
+        words.append(f"{'goes back' if back else 'begun'}: {_names(begun, plan)}")
+    if back and new.reverted != old.reverted:
+        words.append(
+            f"{new.reverted:,} of {new.reverted + new.to_take_back:,} hosts back at the former "
+            f"version, {len(new.in_flight)} in flight"
+        )
+    elif new.changed != old.changed:
         words.append(
             f"{new.changed:,} of {new.hosts:,} hosts changed, {len(new.in_flight)} in flight"
         )
-    if new.step != old.step and new.phase == "running":
-        words.append(f"{new.step} in wave {new.wave + 1} of {len(new.waves)}")
+    if (new.step, new.direction) != (old.step, old.direction) and new.phase == "running":
+        doing = "taking hosts back" if back and new.step == "changing" else new.step
+        words.append(f"{doing} in wave {new.wave + 1} of {len(new.waves)}")
     return words
 
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from guardrail.cli import start as starting
+from guardrail.cli import way_back
 from guardrail.cli.json_out import dump
 from guardrail.cli.look import listed, snapshot_of, tell_memo
 from guardrail.cli.plan_names import names_of
@@ -330,6 +331,9 @@ async def _hosts(words: list[str], verb: Verb, by: str, reason: str, as_json: bo
         raise Refused(f"name the hosts to skip: guardrail rollout skip {name} HOST --reason WHY")
     spoken = await speak(operations, name, verb, by, reason=reason, hosts=hosts)
     await _answer(operations, name, spoken.said, as_json)
+
+
+app.command("rollback", epilog=way_back.EXAMPLE)(way_back.command)
 
 
 # ---------------------------------------------------------------- abort

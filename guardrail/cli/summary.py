@@ -22,7 +22,7 @@ from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Refused
 from guardrail.model.messages import GateState, HostState, Status
 from guardrail.model.operation import FINAL
-from guardrail.model.plan import Plan
+from guardrail.model.plan import Plan, Wave
 from guardrail.settings import Settings
 
 EXAMPLE = "Example: guardrail rollout summary consul-1.8.8 --out summary.md"
@@ -117,10 +117,12 @@ def _counts(status: Status) -> str:
     """`30 of 30 changed`, and whatever is not."""
     parts = [f"{status.changed:,} of {status.hosts:,} changed"]
     rest = status.hosts - status.changed - status.failed - status.unknown - status.set_aside
+    rest -= status.reverted
     for number, word in (
         (status.failed, "failed"),
         (status.unknown, "unknown"),
         (status.set_aside, "set aside"),
+        (status.reverted, "back at the former version"),
         (rest, "not changed"),
     ):
         parts += [f"{number:,} {word}"] if number > 0 else []
@@ -146,8 +148,12 @@ def left_out(status: Status, plan: Plan | None) -> list[str]:
             *_table(("host", "state", "why"), cells),
         ]
     if status.phase != "completed" and plan is not None and status.changed:
-        names = [plan.hosts[i].name for i in members(_set(status)) if i < len(plan.hosts)]
-        rows += [*([""] if rows else []), "## Hosts that were changed", "", safe(", ".join(names))]
+        changed = _named(status.changed_hosts, plan)
+        still = "are still changed" if status.direction == "back" else "were changed"
+        rows += [*([""] if rows else []), f"## Hosts that {still}", "", changed]
+    if plan is not None and status.reverted:
+        back = _named(status.reverted_hosts, plan)
+        rows += [*([""] if rows else []), "## Hosts back at the former version", "", back]
     return rows
 
 
@@ -155,8 +161,14 @@ def _exceptional(host: HostState, plan: Plan | None) -> tuple[str, str, str]:
     return host_name(host, plan), host.outcome.replace("_", " "), host.reason
 
 
-def _set(status: Status) -> int:
-    found = re.fullmatch(r"[0-9a-f]+", status.changed_hosts)
+def _named(digits: str, plan: Plan) -> str:
+    """The hosts of a hex number over the plan's indexes, by name."""
+    known = (index for index in members(_bits(digits)) if index < len(plan.hosts))
+    return safe(", ".join(plan.hosts[index].name for index in known))
+
+
+def _bits(digits: str) -> int:
+    found = re.fullmatch(r"[0-9a-f]+", digits)
     return int(found[0], 16) if found else 0
 
 
@@ -185,11 +197,26 @@ def waves(status: Status) -> list[str]:
             str(number + 1),
             f"to {wave.stage}",
             count(wave.end - wave.begin, "host"),
-            "done" if done or number < status.wave else _last_wave(status, number),
+            _became(status, number, wave)
+            if status.direction == "back"
+            else "done"
+            if done or number < status.wave
+            else _last_wave(status, number),
         )
         for number, wave in enumerate(status.waves)
     ]
     return ["## Waves", "", *_table(("wave", "stage", "hosts", ""), cells)]
+
+
+def _became(status: Status, number: int, wave: Wave) -> str:
+    """What became of a wave on the way back."""
+    hosts = (1 << wave.end) - (1 << wave.begin)
+    back, changed = _bits(status.reverted_hosts) & hosts, _bits(status.changed_hosts) & hosts
+    if not back and not changed:
+        return "not begun"
+    if not changed:
+        return "back"
+    return "going back" if back or number == status.wave else "done"
 
 
 def _last_wave(status: Status, number: int) -> str:

@@ -17,7 +17,7 @@ from guardrail.cli.session import progress
 from guardrail.edges.temporal import NoOperation, NoWorker, Operations
 from guardrail.errors import Refused, Unanswered
 from guardrail.model.messages import HostState, Said, Say, Status
-from guardrail.model.operation import Verb
+from guardrail.model.operation import Scope, Verb
 from guardrail.settings import Settings
 
 STILL = 1.3
@@ -79,9 +79,12 @@ async def speak(
     point: str = "",
     hosts: tuple[str, ...] = (),
     over: str = "",
+    scope: Scope = "all",
+    accept_churn: bool = False,
 ) -> Spoken:
     """Say it. Raises Refused with the operation's reason and its state, Unanswered."""
-    say = Say(str(uuid.uuid4()), verb, by, reason, point, hosts, over)
+    words = (verb, by, reason, point, hosts, over, scope, accept_churn)
+    say = Say(str(uuid.uuid4()), *words)
     try:
         said = await operations.say(operation, say)
     except NoOperation:
@@ -167,7 +170,9 @@ async def in_flight_list(
 
 def became(host: HostState, after: Status) -> str:
     """What became of a host that was in flight."""
-    if int(after.changed_hosts, 16) >> host.index & 1:
+    if int(after.reverted_hosts, 16) >> host.index & 1:
+        return "back at the former version"
+    if after.direction == "forward" and int(after.changed_hosts, 16) >> host.index & 1:
         return "changed"
     for known in after.exceptional:
         if known.index == host.index:

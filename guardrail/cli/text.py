@@ -45,6 +45,7 @@ class Symbols:
     failed: str
     unknown: str
     set_aside: str
+    back: str
     passes: str
     fails: str
     full: str
@@ -55,8 +56,8 @@ class Symbols:
     arrow: str
 
 
-UNICODE = Symbols("●", "◐", "·", "✖", "?", "–", "✓", "✖", "█", "░", "▁▂▃▄▅▆▇█", "╌", "·", "→")
-ASCII = Symbols("#", ">", ".", "X", "?", "-", "+", "X", "#", "-", "_.-~=+*#", " ", "|", "->")
+UNICODE = Symbols("●", "◐", "·", "✖", "?", "–", "○", "✓", "✖", "█", "░", "▁▂▃▄▅▆▇█", "╌", "·", "→")
+ASCII = Symbols("#", ">", ".", "X", "?", "-", "o", "+", "X", "#", "-", "_.-~=+*#", " ", "|", "->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Look:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", max(self.width, LEAST_WIDTH))
-        shown = all(_can_show(sign, self.encoding) for sign in ("●◐✖–✓█░▁▂▃▄▅▆▇╌→·"))
+        shown = all(_can_show(sign, self.encoding) for sign in ("●◐○✖–✓█░▁▂▃▄▅▆▇╌→·"))
         object.__setattr__(self, "symbols", UNICODE if shown else ASCII)
 
 

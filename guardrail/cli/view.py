@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.cli.fleet_view import hosts_section
+from guardrail.cli.fleet_view import goes_back, hosts_section
 from guardrail.cli.text import (
     Line,
     Look,
@@ -158,6 +158,8 @@ def state_word(status: Status) -> tuple[str, Meaning]:
         return "HELD", "bad"
     if status.phase == "planned":
         return "planned", "quiet"
+    if goes_back(status):
+        return ("going back" if status.step == "changing" else "baking before going back"), "busy"
     return status.step, "busy"
 
 
@@ -181,12 +183,13 @@ def seconds_left(status: Status, plan: Plan | None) -> float | None:
     The pace is the plan's, or without a plan the one seen so far; None when neither is known.
     """
     bake = plan.bake_for if plan else status.bake_needed
-    bakes = bake * (len(status.waves) - status.wave)
+    bakes = bake * (status.wave + 1 if goes_back(status) else len(status.waves) - status.wave)
     if status.step == "baking":
         bakes -= min(status.baked, bake)
     done = status.changed + status.failed + status.unknown + status.set_aside
     per_host = _seconds_per_host(status, plan, done)
-    return None if per_host is None else bakes + per_host * max(0, status.hosts - done)
+    left = status.to_take_back if goes_back(status) else max(0, status.hosts - done)
+    return None if per_host is None else bakes + per_host * left
 
 
 def _seconds_per_host(status: Status, plan: Plan | None, done: int) -> float | None:
@@ -233,7 +236,15 @@ def needs_a_person(status: Status) -> bool:
     return any(_by_a_person(hold) for hold in status.holds)
 
 
-PERSONAL = ("operator", "host:", "approval:", "limit:failures", "limit:unavailable", "reverted")
+PERSONAL = (
+    "operator",
+    "host:",
+    "approval:",
+    "limit:failures",
+    "limit:unavailable",
+    "reverted",
+    "rollback:",
+)
 
 
 def _by_a_person(hold: Hold) -> bool:
@@ -257,9 +268,13 @@ def advice_section(status: Status, look: Look) -> list[Line]:
 
 
 def progress_section(status: Status, look: Look) -> list[Line]:
-    """A bar of hosts changed, and the stages with the one it is in."""
-    share = status.changed / status.hosts if status.hosts else 0.0
-    words = f"  {status.changed:,} of {status.hosts:,} hosts ({math.floor(share * 100)}%)"
+    """A bar of hosts changed, or back; and the stages with the one it is in."""
+    done, of, what = status.changed, status.hosts, "hosts"
+    if goes_back(status):
+        done, of = status.reverted, status.reverted + status.to_take_back
+        what = "hosts back at the former version"
+    share = done / of if of else 0.0
+    words = f"  {done:,} of {of:,} {what} ({math.floor(share * 100)}%)"
     room = max(8, min(40, look.width - len(words)))
     rows = wrap(line(*bar(share, room, look), words), look.width, 2)
     return rows + wrap(stages(status, look), look.width, 8)
@@ -273,17 +288,20 @@ def bar(share: float, width: int, look: Look) -> list[Span]:
 
 
 def stages(status: Status, look: Look) -> Line:
-    """`stages  1 ✓  25% ✓  [50% wave 3 of 5]  75%  100%`."""
+    """`stages  1 ✓  25% ✓  [50% wave 3 of 5]  75%  100%`; going back the later ones are undone."""
     spans = [Span("stages", "quiet")]
     names = _stage_names(status.waves)
+    back = goes_back(status)
     ended = status.phase == "completed"
+    over = ended or status.phase == "rolled_back"
     for name, last in names:
-        current = not ended and name == status.waves[min(status.wave, len(status.waves) - 1)].stage
+        current = not over and name == status.waves[min(status.wave, len(status.waves) - 1)].stage
         shown = clean(name, look)
         if current:
-            where = f"[{shown}, wave {status.wave + 1} of {len(status.waves)}]"
+            going = ", going back" if back else ""
+            where = f"[{shown}, wave {status.wave + 1} of {len(status.waves)}{going}]"
             spans += [Span("  "), Span(where, "strong")]
-        elif ended or last < status.wave:
+        elif ended or (last < status.wave and not back):
             spans += [Span("  "), Span(f"{shown} {look.symbols.passes}", "good")]
         else:
             spans += [Span("  "), Span(shown, "quiet")]

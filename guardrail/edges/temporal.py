@@ -316,9 +316,13 @@ class Operations:
         """The state, its holds and readings in lines of text. Raises as `status` does."""
         return await self._query(operation, messages.EXPLAIN, list[str])
 
-    async def _query(self, operation: str, name: str, kind: type[T]) -> T:
+    async def way_back(self, operation: str, say: messages.Say) -> messages.WayBack:
+        """What a rollback would do now; nothing is changed. Raises as `status` does."""
+        return await self._query(operation, messages.WAY_BACK, messages.WayBack, say)
+
+    async def _query(self, operation: str, name: str, kind: type[T], *words: messages.Say) -> T:
         call = self._handle(operation).query(
-            name, result_type=kind, rpc_timeout=timedelta(seconds=ANSWER)
+            name, args=words, result_type=kind, rpc_timeout=timedelta(seconds=ANSWER)
         )
         try:
             answer: T = await asyncio.wait_for(call, ANSWER + 1)

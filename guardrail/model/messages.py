@@ -53,6 +53,9 @@ MEMO_AS_OF = "as_of"
 """The memo keys of the last state in words and of its time (seconds since the epoch), for when no
 worker answers."""
 
+WAY_BACK = "way_back"
+"""A query, too: a `Say` with the verb rollback, answered by `WayBack`; nothing is changed."""
+
 
 def workflow_id(operation: str) -> str:
     """The workflow's id of an operation."""
@@ -230,6 +233,7 @@ class DomainCount:
     failed: int
     unknown: int
     set_aside: int
+    reverted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,48 @@ class GateState:
     bound: str
     since: float
     judgement: Judgement | None
+
+
+@dataclass(frozen=True, slots=True)
+class GateWait:
+    """A gate before going back. passing: seconds that it has passed, None: it does not pass.
+
+    verdict: the last one, empty before the first. good_for: seconds that it must pass after it
+    has failed. binds: whether it may stand in the way.
+    """
+
+    name: str
+    verdict: str
+    good_for: float
+    passing: float | None
+    binds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What a rollback would do now. refused: why it cannot be asked for; then the rest is empty.
+
+    hosts: those that would go back, a hex number over plan indexes; the highest goes first.
+    settling: hosts in flight whose answers are waited for. away: hosts away or down at once, of
+    which `down` are down already; per_domain, domains: as the plan's caps. pace: seconds between
+    two begins. bake: seconds that every gate that binds must pass. holds: what stands in the way.
+    """
+
+    operation: str
+    plan: str
+    scope: Scope
+    refused: str = ""
+    hosts: str = "0"
+    count: int = 0
+    settling: int = 0
+    away: int = 0
+    per_domain: int = 0
+    domains: int = 0
+    down: int = 0
+    pace: float = 0.0
+    bake: float = 0.0
+    gates: tuple[GateWait, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,3 +324,5 @@ class Status:
     reverted: int = 0
     to_take_back: int = 0
     rollback_when: RollbackWhen = "ask"
+    reverted_hosts: str = "0"
+    """The hosts back at the former version, as `changed_hosts`."""

@@ -227,6 +227,9 @@ statuses = st.builds(
     finish_reasons=some(words),
     advice=some(words, 3),
     changed_hosts=st.sampled_from(["0", "fff", "", "none"]),
+    reverted_hosts=st.sampled_from(["0", "f0", "", "none"]),
+    reverted=counts,
+    to_take_back=counts,
 )
 trends = st.builds(
     Trend,

@@ -237,6 +237,80 @@ async def test_retry_skip_and_abort(desk):
     assert status.set_aside == 1
 
 
+# ---------------------------------------------------------------- the way back
+
+
+async def test_a_rollback_is_shown_beforehand_and_then_done(desk):
+    desk.hosts.outcomes = {2: "failed"}
+    await desk.start("back")
+    await desk.until("back", lambda status: status.failed == 1)
+    takes = "takes 3 hosts back to the former version, newest first"
+    assert takes in (await desk.run("rollout", "explain", "back")).out
+    shown = await desk.run("rollout", "rollback", "back", "--dry-run")
+    assert shown.code == 0, shown.err
+    for words in (
+        f"A rollback of back {takes}.\n",
+        "  at most 1 host away or down at once, 1 in a failure domain, in 1 domain at once\n",
+        "  waits for 1 s with every safety gate passing: margin (passes for ",
+        "In this order: cache-003, cache-002, cache-001\n",
+        "Nothing was changed. To do it: guardrail rollout rollback back\n",
+    ):
+        assert words in shown.out
+    way = json.loads((await desk.run("rollout", "rollback", "back", "--dry-run", "--json")).out)
+    assert (way["count"], way["hosts"], way["scope"]) == (3, "7", "all")
+    assert len(desk.hosts.begun) == 3
+    assert (await desk.status("back"))["direction"] == "forward"
+
+    desk.hosts.outcomes, desk.hosts.seconds = {}, 1.2
+    asked = await desk.run("rollout", "rollback", "back", "--reason", "bad")
+    assert asked.code == 0, asked.err
+    assert "back: going back: 3 hosts, newest first" in asked.out
+    watched = await desk.run("rollout", "watch", "back")
+    assert watched.code == 1
+    assert re.search(r"goes back: cache-00\d", watched.out)
+    assert "rolled_back: 3 hosts are back at the former version" in watched.out
+    assert [index for _, index, _ in desk.hosts.begun][3:] == [2, 1, 0]
+    summed = (await desk.run("rollout", "summary", "back")).out
+    assert "0 of 4 changed, 3 back at the former version, 1 not changed" in summed
+    assert "## Hosts back at the former version\n\ncache-001, cache-002, cache-003\n" in summed
+    late = await desk.run("rollout", "rollback", "back", "--dry-run")
+    assert late.code == 1
+    assert "rollback refused: the operation is rolled_back already" in late.err
+
+
+async def test_a_wave_is_taken_back_and_then_all(desk):
+    desk.hosts.outcomes = {3: "failed"}
+    await desk.start("waves")
+    await desk.until("waves", lambda status: status.failed == 1)
+    desk.hosts.outcomes = {}
+    shown = await desk.run("rollout", "rollback", "waves", "--scope", "wave", "--dry-run")
+    assert "takes 3 hosts of the last wave back to the former version" in shown.out
+    assert "then it holds until --scope all, or abort" in shown.out
+    assert "In this order: cache-004, cache-003, cache-002\n" in shown.out
+    assert "guardrail rollout rollback waves --scope wave\n" in shown.out
+    assert (await desk.run("rollout", "rollback", "waves", "--scope", "wave")).code == 0
+    held = await desk.run("rollout", "watch", "waves")
+    assert held.code == 1
+    assert "guardrail rollout rollback waves --scope all" in held.out
+    twice = await desk.run("rollout", "rollback", "waves", "--scope", "wave")
+    assert twice.code == 1
+    assert "there is one rollback an operation" in twice.err
+    rest = await desk.run("rollout", "rollback", "waves", "--dry-run")
+    assert "In this order: cache-001\n" in rest.out
+    assert (await desk.run("rollout", "rollback", "waves", "--scope", "all")).code == 0
+    ended = await desk.until("waves", lambda status: status.phase == "rolled_back")
+    assert (ended.changed, ended.reverted) == (0, 4)
+
+
+async def test_where_nothing_was_changed_there_is_nothing_to_take_back(desk):
+    desk.hosts.approvals = (ApprovalPoint("start", 0, 1, True, ORIGIN),)
+    await desk.start("new")
+    for more in ((), ("--dry-run",)):
+        ended = await desk.run("rollout", "rollback", "new", *more)
+        assert ended.code == 1
+        assert "rollback refused: no host was changed: nothing to take back" in ended.err
+
+
 async def test_reasons_are_asked_for(desk):
     for words in (("abort", "x"), ("skip", "x", "cache-001")):
         ended = await desk.run("rollout", *words)
@@ -264,6 +338,16 @@ async def test_status_without_a_worker_is_the_last_that_was_noted(tmp_path, addr
         assert "`resume` may still be taken" in said.err
     finally:
         await leave_nothing_open(address)
+
+
+async def test_status_of_one_that_has_ended_needs_no_worker(tmp_path, address):
+    desk = Desk(tmp_path, address)
+    async with working(address, desk.hosts):
+        await desk.start("over")
+        assert (await desk.run("rollout", "watch", "over")).code == 0
+    ended = await desk.run("rollout", "watch", "over")
+    assert ended.code == 0
+    assert "over: completed" in (await desk.run("rollout", "status", "over")).out
 
 
 async def test_without_the_plan_hosts_are_numbers_and_that_is_said(desk):

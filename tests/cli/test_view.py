@@ -35,6 +35,61 @@ def shown(snapshot, width=80, *, height=None, encoding="utf-8", planned=True, no
     return plain(screen(snapshot, look, plan() if planned else None, notice))
 
 
+BACK_80 = """\
+consul-1.8.8  going back                     4 min 12 s so far, about 2 min left
+taking back hosts in wave 2 of 4
+consul-agent 1.8.7 to 1.8.8
+
+██████████░░░░░░░░░░░░░░░░░░░░░░  4 of 12 hosts back at the former version (33%)
+stages  1  [25%, wave 2 of 4, going back]  50%  100%
+
+Hosts  1 excluded by the plan, 1 of them down
+  a  ●●◐○······  2 of 10, 1 back, 1 in flight
+  b  ●●●○······  3 of 10, 1 back
+  c  ●●○○······  2 of 10, 2 back
+  ● changed  ◐ in flight  · waiting  ✖ failed  ? unknown  – set aside  ○ back
+  ◐ in flight: cache-007 (4 s)
+"""
+
+
+def going_back():
+    """Twelve were changed; the last four are back, and cache-007 is on its way."""
+    status = running().status
+    (flying,) = status.in_flight
+    return Snapshot(
+        replace(
+            status,
+            direction="back",
+            sentence="taking back hosts in wave 2 of 4",
+            wave=1,
+            changed=8,
+            reverted=4,
+            to_take_back=8,
+            changed_hosts=f"{0b000011111111:x}",
+            reverted_hosts=f"{0b111100000000:x}",
+            in_flight=(replace(flying, index=6, name=""),),
+            domains=tuple(
+                replace(c, changed=n, in_flight=f, reverted=r)
+                for c, n, f, r in zip(status.domains, (2, 3, 2), (1, 0, 0), (1, 1, 2), strict=True)
+            ),
+            gates=(),
+            story=(),
+        )
+    )
+
+
+def test_going_back_is_shown_as_that():
+    assert "\n".join(shown(going_back())) + "\n" == BACK_80
+    ended = Snapshot(replace(going_back().status, phase="rolled_back", in_flight=()))
+    assert "stages  1  25%  50%  100%" in "\n".join(shown(ended))
+    assert "ROLLED BACK" in "\n".join(shown(ended))
+
+
+def test_a_wave_that_was_taken_back_waits_for_a_person():
+    wave = Hold("rollback:wave", T, ("it is back",), "rollback --scope all, or abort")
+    assert needs_a_person(replace(going_back().status, holds=(wave,)))
+
+
 RUNNING_80 = """\
 consul-1.8.8  changing                       4 min 12 s so far, about 3 min left
 changing hosts in wave 3 of 4 (to 50%); 12 of 30 hosts changed, 1 in flight

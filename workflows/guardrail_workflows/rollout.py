@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.transition import decide, may_begin
+    from guardrail.decide.way_back import way_back
     from guardrail.model import messages
     from guardrail.model.messages import (
         HostAnswer,
@@ -32,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
         Say,
         Status,
         WatchTask,
+        WayBack,
     )
     from guardrail.model.operation import (
         Action,
@@ -251,6 +253,8 @@ class RolloutWorkflow:
         if state.finished:
             return explain.sentence(state)
         wave = f"wave {state.wave + 1} of {len(state.course.waves)}"
+        if state.direction == "back":
+            wave = f"going back, {wave}"
         holds = [f"{hold.name}: {'; '.join(hold.reasons)}" for hold in state.holds]
         return f"{state.phase}, {wave}" + (f"; held on {' | '.join(holds)}" if holds else "")
 
@@ -263,6 +267,11 @@ class RolloutWorkflow:
     def explained(self) -> list[str]:
         """The operation in lines of text."""
         return list(explain.explain(self.state))
+
+    @workflow.query(name=messages.WAY_BACK)
+    def would_go_back(self, say: Say) -> WayBack:
+        """What a rollback would do now; nothing is changed."""
+        return way_back(self.state, self._command(say))
 
     @workflow.query(name=messages.MAY_BEGIN)
     def permit(self) -> MayBegin:
