@@ -128,6 +128,11 @@ def _unknown(state: State, event: HostAnswered) -> State:
     return _host_hold(_remember(state, event), event, ends)
 
 
+def _not_serving(state: State, event: HostAnswered) -> State:
+    gone = bit(event.index)
+    return replace(state, tried=state.tried | gone, astray=state.astray & ~gone)
+
+
 def _not_begun(state: State, event: HostAnswered, rest: float = NOT_BEGUN_REST) -> State:
     """The host waits again, and is left alone for a while."""
     others = tuple(pair for pair in state.resting if pair[0] != event.index and pair[1] > event.at)
@@ -138,11 +143,6 @@ def _not_begun(state: State, event: HostAnswered, rest: float = NOT_BEGUN_REST) 
 def _blocked(state: State, event: HostAnswered) -> State:
     state = _remember(state, event)
     if tries(state, event.index) < BLOCKED_TRIES:
-def _not_serving(state: State, event: HostAnswered) -> State:
-    gone = bit(event.index)
-    return replace(state, tried=state.tried | gone, astray=state.astray & ~gone)
-
-
         return _not_begun(state, event, BLOCKED_REST)
     return _one_more_failure(replace(state, blocked=state.blocked | bit(event.index)))
 

@@ -78,12 +78,12 @@ def may_begin(state: State, turn: int | None = None) -> bool:
     """Whether a host that was asked to begin may do so now: the permit of design.md §5.
 
     Hosts asked before a hold, and ready only after it, wait for the bake like all others.
-    """
     turn: the one that it was asked with, where that is known: nobody may begin with a turn that
     has been answered already, by a later attempt of the same work.
-    return state.phase == "running" and not binding(state) and state.step == "changing"
+    """
     if turn is not None and all(flight.turn != turn for flight in state.in_flight):
         return False
+    return state.phase == "running" and not binding(state) and state.step == "changing"
 
 
 def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -109,17 +109,17 @@ def bake(state: State, now: float) -> State:
     since = state.baking_since
     baked = state.baked + (now - since if since is not None else 0.0)
     good = holds.evidence_is_good(state) and not state.in_flight
-    return replace(state, baked=baked, baking_since=now if good else None)
     if not good and before_going_back(state):
         baked = 0.0  # recovered is good for so long without a break
+    return replace(state, baked=baked, baking_since=now if good else None)
 
 
-def bake_needed(state: State) -> float:
 def before_going_back(state: State) -> bool:
     """Whether the operation has turned, and no host has been asked to go back yet."""
     return state.direction == "back" and state.turn == state.turned_at_turn
 
 
+def bake_needed(state: State) -> float:
     """Seconds of good evidence that are asked for now; none before the first host.
 
     Before the first host goes back the system must have recovered.
