@@ -8,6 +8,7 @@ from guardrail.decide.bits import has, members
 from guardrail.decide.commands import anyone_stuck, recovered_gates
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
 from guardrail.decide.transition import bake_needed
+from guardrail.decide.way_back import if_asked, in_words
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
@@ -115,8 +116,8 @@ def explain(state: State) -> tuple[str, ...]:
     for watched in state.watched:
         lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
     if can_go_back(state):
-        count = would_take_back(state, "all").bit_count()
-        lines.append(f"  a rollback would take {count} hosts back, newest first, gates live")
+        lines.append("  a rollback (see it beforehand: --dry-run)")
+        lines += [f"    {words}" for words in in_words(if_asked(state))]
     return (*lines, *advice(state))
 
 
@@ -173,6 +174,7 @@ def status(state: State, now: float) -> Status:
         reverted=state.reverted.bit_count(),
         to_take_back=state.take_back.bit_count(),
         rollback_when=state.course.rollback_when,
+        reverted_hosts=f"{state.reverted:x}",
     )
 
 
@@ -191,15 +193,20 @@ def outcome_now(state: State, known: Exceptional) -> str:
 
 
 def domain_counts(state: State) -> tuple[DomainCount, ...]:
-    """Hosts by failure domain and state."""
+    """Hosts by failure domain and state, each counted once: a host that goes back is in flight,
+    not changed."""
     domains = state.course.domains
     total = Counter(domains)
     flying = Counter(domains[flight.index] for flight in state.in_flight)
-    sets = (state.changed, state.failed | state.blocked, state.unknown, state.set_aside)
-    changed, failed, unknown, aside = (
-        Counter(domains[index] for index in members(hosts)) for hosts in sets
+    stuck = state.failed | state.blocked | state.unknown | state.set_aside
+    busy = sum(1 << flight.index for flight in state.in_flight) | stuck
+    failed_ones = (state.failed | state.blocked) & ~state.set_aside
+    sets = (state.changed & ~busy, failed_ones, state.unknown & ~state.set_aside)
+    changed, failed, unknown, aside, back = (
+        Counter(domains[index] for index in members(hosts))
+        for hosts in (*sets, state.set_aside, state.reverted & ~busy)
     )
     return tuple(
-        DomainCount(d, total[d], changed[d], flying[d], failed[d], unknown[d], aside[d])
+        DomainCount(d, total[d], changed[d], flying[d], failed[d], unknown[d], aside[d], back[d])
         for d in range(len(state.course.down))
     )
