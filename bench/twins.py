@@ -36,7 +36,7 @@ from guardrail.model.fleet import Host
 from guardrail.model.gate import Bound, Gate, GateEvidence, Judgement, Reading, Source
 from guardrail.model.messages import HostAnswer, HostTask, Judged, Planned, PlanRequest, WatchTask
 from guardrail.model.plan import Caps, Plan
-from guardrail_workflows.activities import Activities
+from guardrail_workflows.activities import Activities, beats
 from guardrail_workflows.worker import make_worker
 
 ZONES = 3
@@ -132,11 +132,12 @@ class TwinActivities(Activities):
     async def change_made_up(self, task: HostTask) -> HostAnswer:
         """One host: its plan, its permit, its time, its answer."""
         host = await asyncio.to_thread(load_host, self.store, task.plan, task.index)
-        activity.heartbeat("look")
+        beat = beats()
+        beat("look")
         if not await self._go(task):
             return HostAnswer(task.index, task.turn, "not_begun", host.name, "no permit")
         self._log(task)
-        await self._work(self._shape(task.plan).takes)
+        await self._work(self._shape(task.plan).takes, beat)
         return HostAnswer(task.index, task.turn, "changed", host.name, f"{host.name} is at 2")
 
     async def _go(self, task: HostTask) -> bool:
@@ -153,12 +154,12 @@ class TwinActivities(Activities):
         with (self.folder / "begins").open("ab", buffering=0) as file:
             file.write(line.encode())
 
-    async def _work(self, takes: float) -> None:
+    async def _work(self, takes: float, beat: Callable[[str], None]) -> None:
         left = takes * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
         while left > 0:
             await asyncio.sleep(min(1.0, left))
             left -= 1.0
-            activity.heartbeat("apply")
+            beat("apply")
 
     @activity.defn(name=messages.WATCH_GATES)
     async def watch_made_up(self, task: WatchTask) -> None:

@@ -98,7 +98,13 @@ report_status() {
     exit 0
 }
 
-nap() { sleep 0.1 2>/dev/null || sleep 1; }
+# Short at first: most steps end soon, and whoever waits for them waits no longer than they take.
+naps=0
+nap() {
+    naps=$((naps + 1))
+    if [ "$naps" -le 20 ]; then sleep 0.01 2>/dev/null && return; fi
+    sleep 0.1 2>/dev/null || sleep 1
+}
 
 # Until this turn's run has ended, or there is none and the lock is ours (descriptor 9).
 settle() { # ASKED: 1 when "go" was said by us
@@ -171,7 +177,8 @@ for tool in flock setsid timeout dd tail; do
     command -v "$tool" >/dev/null 2>&1 || end blocked "this host has no $tool, which running a step once needs: install it"
 done
 [ -r /proc/uptime ] || end blocked 'this host has no /proc/uptime: the time of a "go" cannot be checked'
-boot_id=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)
+boot_id=unknown
+{ read -r boot_id </proc/sys/kernel/random/boot_id; } 2>/dev/null
 choose_state
 myself="$operation $host $direction turn $turn"
 mine=$state/runs/$operation/$host run=$state/runs/$operation/$host/$direction-$turn
@@ -179,7 +186,8 @@ lock=$state/locks/$agent@$(uname -n | tr -c 'A-Za-z0-9.\n-' _)
 mkdir -p "$mine" "$state/locks" 2>/dev/null || end blocked "the folder $state cannot be made on the host: let this user write there, or set GUARDRAIL_STATE"
 (exec 9>>"$lock") 2>/dev/null || end blocked "nothing can be written to $state on the host: make room, or let this user write there"
 touch "$state/runs/$operation"
-find "$state/runs" -mindepth 1 -maxdepth 1 -type d -mtime +30 ! -name "$operation" -exec rm -rf {} + 2>/dev/null
+# Beside the rest: nobody waits for the removal of what is old.
+find "$state/runs" -mindepth 1 -maxdepth 1 -type d -mtime +30 ! -name "$operation" -exec rm -rf {} + </dev/null >/dev/null 2>&1 &
 deadline=$(($(clock) + limit * 100))
 
 claim_or_end

@@ -7,6 +7,7 @@ plan from the plan store; a change whose digest is not the plan's is not run.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,13 @@ from guardrail_workflows.watching import watch
 
 QUERY_LIMIT = 2.0
 """Seconds for asking an operation whether a host may begin."""
+LINGER = 10.0
+"""Seconds that the edges of a plan stay open after its last host: one host at a time would open
+them anew for each, and read all documents again."""
+COURSES = 8
+"""Courses that are remembered: one of 100,000 hosts takes a second to read, at every new run."""
+FIRST_BEAT = 1.0
+"""Seconds before the first heartbeat of a host: most of those that are quick never need one."""
 
 
 @dataclass(slots=True)
@@ -56,6 +64,7 @@ class Activities:
     store: PlanStore
     permits: Permits = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
+    _courses: dict[str, Course] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.permits = Permits(self._ask)
@@ -103,7 +112,12 @@ class Activities:
     @activity.defn(name=messages.LOAD_COURSE)
     async def load_course(self, digest: str) -> Course:
         """The course of a stored plan."""
-        return course_of(await asyncio.to_thread(load_plan, self.store, digest), digest)
+        if digest not in self._courses:
+            course = course_of(await asyncio.to_thread(load_plan, self.store, digest), digest)
+            self._courses[digest] = course
+            while len(self._courses) > COURSES:
+                del self._courses[next(iter(self._courses))]
+        return self._courses[digest]
 
     # ------------------------------------------------------------ one host
 
@@ -123,7 +137,7 @@ class Activities:
                     edges.probing,
                     catalog=edges.catalog,
                     permit=lambda: self._permitted(task.operation),
-                    heartbeat=activity.heartbeat,
+                    heartbeat=beats(),
                 )
                 return HostAnswer(
                     task.index, task.turn, result.outcome, host.name, result.reason, result.facts
@@ -143,7 +157,7 @@ class Activities:
 
     @asynccontextmanager
     async def _hands(self, digest: str) -> AsyncIterator[tuple[Plan, Change, Edges]]:
-        """The edges of a plan, shared by its hosts and closed after the last of them."""
+        """The edges of a plan, shared by its hosts and closed a while after the last of them."""
         opened = self._open.get(digest)
         if opened is None:
             opened = self._open[digest] = _Opened(self, digest)
@@ -152,9 +166,26 @@ class Activities:
             yield await opened.ready()
         finally:
             opened.users -= 1
-            if not opened.users and self._open.get(digest) is opened:
-                del self._open[digest]
-                await opened.close()
+            opened.idle_since = time.monotonic()
+            if opened.failed:  # the next host tries again
+                self._forget(digest, opened)
+            if opened.closing is None:
+                opened.closing = asyncio.create_task(self._close_idle(digest, opened))
+
+    def _forget(self, digest: str, opened: "_Opened") -> None:
+        if self._open.get(digest) is opened:
+            del self._open[digest]
+
+    async def _close_idle(self, digest: str, opened: "_Opened") -> None:
+        """Close them once nobody has used them for a while, or nobody can; also when cancelled."""
+        try:
+            left = opened.seconds_left()
+            while left > 0:
+                await asyncio.sleep(left)
+                left = opened.seconds_left()
+        finally:
+            self._forget(digest, opened)
+            await opened.close()
 
     # ------------------------------------------------------------ the gates
 
@@ -176,6 +207,17 @@ class Activities:
         async with edges_of(plan.where, None) as edges:
             readers = [_reader(rule, documents, edges, expected) for rule in plan.gates]
             await watch(readers, report, activity.heartbeat)
+
+
+def beats() -> Callable[[str], None]:
+    """Heartbeats of a host's activity, from its second second on."""
+    first = time.monotonic() + FIRST_BEAT
+
+    def beat(phase: str) -> None:
+        if time.monotonic() >= first:
+            activity.heartbeat(phase)
+
+    return beat
 
 
 def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:
@@ -224,8 +266,24 @@ class _Opened:
     owner: Activities
     digest: str
     users: int = 0
+    idle_since: float = 0.0
+    closing: asyncio.Task[None] | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _opening: asyncio.Task[tuple[Plan, Change, Edges]] | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether they could not be opened."""
+        opening = self._opening
+        if opening is None or not opening.done():
+            return False
+        return opening.cancelled() or opening.exception() is not None
+
+    def seconds_left(self) -> float:
+        """How long they stay open at least; 0 once they may be closed."""
+        if self.users:
+            return LINGER
+        return 0.0 if self.failed else self.idle_since + LINGER - time.monotonic()
 
     async def ready(self) -> tuple[Plan, Change, Edges]:
         """The plan, its change and the edges. Raises Refused when they do not fit together."""

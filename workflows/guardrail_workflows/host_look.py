@@ -31,10 +31,17 @@ class Look:
     probing: Probing
     catalog: Catalog | None
 
+    @property
+    def has_process(self) -> bool:
+        """Whether what runs is read apart from what is installed, and may differ from it."""
+        return self.change.running != self.change.installed
+
     async def once(self) -> Seen:
         """What is there. Raises Unreachable, BadCredentials, Unanswered, Refused."""
         installed = await self.probing.installed(self.host, self.change)
-        running = await self.probing.running(self.host, self.change)
+        running = installed
+        if self.has_process:
+            running = await self.probing.running(self.host, self.change)
         return Seen(installed, running, await self._entry())
 
     async def against(self, before: Seen) -> Seen:

@@ -35,7 +35,8 @@ VERIFY_WITHIN = 30.0
 """Seconds for the versions to show where the change names no catalog check with its own."""
 LOOK_EVERY = 0.5
 LOOKS_ALIKE = 2
-"""Good looks in a row before a host counts as changed: one right after a restart proves little."""
+"""Good looks in a row before a host counts as changed: one right after a restart proves little.
+Where no process is looked at, nothing can still fall over, and one is enough."""
 ASK_AGAIN_AFTER = 1.5
 """Seconds before a lost host is asked what became: by then a "go" on its way has come too late."""
 BEAT_EVERY = 1.0
@@ -360,13 +361,18 @@ async def _verify(work: _Work, before: Seen) -> None:
             work.note(installed=seen.installed, running=seen.running)
             work.note(catalog=seen.entry.version if seen.entry else None)
         alike = alike + 1 if seen is not None and not seen.lacks else 0
-        if alike >= LOOKS_ALIKE:
+        if alike >= _looks_needed(work):
             return
         if time.monotonic() >= until and alike == 0:
             if seen is None:
                 raise _Ended("unknown", f"{silence}; the steps are done, the result is not seen")
             raise _Ended("failed", "; ".join(seen.lacks))
         await asyncio.sleep(LOOK_EVERY)
+
+
+def _looks_needed(work: _Work) -> int:
+    watched = work.look.has_process or work.job.change.verify_catalog is not None
+    return LOOKS_ALIKE if watched else 1
 
 
 async def _try_to_look(work: _Work, before: Seen) -> tuple[Seen | None, str]:
