@@ -84,7 +84,7 @@ async def speak(
 ) -> Spoken:
     """Say it. Raises Refused with the operation's reason and its state, Unanswered."""
     words = (verb, by, reason, point, hosts, over, scope, accept_churn)
-    say = Say(str(uuid.uuid4()), *words)
+    say = Say(str(uuid.uuid4()), *words, at=time.time())
     try:
         said = await operations.say(operation, say)
     except NoOperation:

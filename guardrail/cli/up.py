@@ -62,6 +62,7 @@ class Wanted:
     database: Path
     source: Path
     store: str
+    journal: str
     workers: int
     ready_file: Path | None
 
@@ -96,6 +97,7 @@ def up(
         database=(db or known.state / "temporal.db").absolute(),
         source=source_folder(source, known),
         store=store or known.plans,
+        journal=known.journals,
         workers=workers,
         ready_file=ready_file.absolute() if ready_file else None,
     )
@@ -140,6 +142,7 @@ def greeting(wanted: Wanted, known: Settings) -> list[str]:
         f"  database  {wanted.database}",
         f"  source    {wanted.source}",
         f"  plans     {wanted.store}",
+        f"  journal   {wanted.journal}",
         f"  logs      {known.logs}",
         f"  build     {build_id()}",
         "Go on in another terminal: guardrail rollout start FILE",
@@ -163,7 +166,15 @@ def worker(
     known = settings()
     config = configured()
     address, namespace = config["target_host"], config["namespace"]
-    wanted = Wanted(0, Path(), source_folder(source, known), store or known.plans, 1, None)
+    wanted = Wanted(
+        port=0,
+        database=Path(),
+        source=source_folder(source, known),
+        store=store or known.plans,
+        journal=known.journals,
+        workers=1,
+        ready_file=None,
+    )
     command = worker_command(address, namespace, wanted)
     becomes_current, told = run(_joins(current))
     typer.echo(f"worker of {namespace} at {address}, source {wanted.source}", err=True)
@@ -186,7 +197,7 @@ def become(command: Sequence[str]) -> NoReturn:
 def worker_command(address: str, namespace: str, wanted: Wanted) -> list[str]:
     """The worker's command line. Raises Refused where it is not installed."""
     where = ["--address", address, "--namespace", namespace, "--build-id", build_id()]
-    what = ["--source", str(wanted.source), "--store", wanted.store]
+    what = ["--source", str(wanted.source), "--store", wanted.store, "--journal", wanted.journal]
     return [sys.executable, "-m", "guardrail_workflows.worker", *where, *what]
 
 

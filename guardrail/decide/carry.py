@@ -27,12 +27,17 @@ SETS = (
 LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
 
 
-def pack(state: State, answered: tuple[tuple[str, Said], ...] = ()) -> Carried:
-    """The state as the next run gets it."""
+def pack(
+    state: State, answered: tuple[tuple[str, Said], ...] = (), events: int = 0, at: float = 0.0
+) -> Carried:
+    """The state as the next run gets it.
+
+    events: how many have happened so far, over all runs; at: the last one's time.
+    """
     sets = tuple((name, f"{getattr(state, name):x}") for name in SETS)
     none: dict[str, Any] = dict.fromkeys(SETS, 0)
     empty = replace(state, course=LEFT_BEHIND, **none)
-    return Carried(state.course.plan, empty, sets, answered, CARRIED_FORMAT)
+    return Carried(state.course.plan, empty, sets, answered, events, CARRIED_FORMAT, at)
 
 
 def unpack(carried: Carried, course: Course) -> State:

@@ -15,6 +15,7 @@ from guardrail.model.policy import RecoverBy
 
 STORY_LINES = 200
 ABORT = "abort"
+JOURNAL = "journal"
 FAILURES = "limit:failures"
 UNAVAILABLE = "limit:unavailable"
 BREAK_GLASS = 2

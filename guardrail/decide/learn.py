@@ -8,13 +8,14 @@ import dataclasses
 from guardrail.decide import rollback
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
-from guardrail.decide.holds import FAILURES, evidence_hold, note, raise_hold
+from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
 from guardrail.model.operation import (
     Drained,
     Exceptional,
     GateJudged,
     Hold,
     HostAnswered,
+    JournalSaid,
     Outcome,
     Started,
     State,
@@ -84,6 +85,14 @@ def _judged(old: Watched, event: GateJudged) -> Watched:
     before = old.judgement.verdict if old.judgement is not None else None
     since = old.since if before == event.judgement.verdict else event.at
     return Watched(old.gate, since, event.judgement)
+
+
+def journal_said(state: State, event: JournalSaid) -> State:
+    """What cannot be recorded is not begun; what happened meanwhile is recorded later."""
+    if not event.problem:
+        return clear_hold(state, JOURNAL, event.at, "the journal is written again")
+    ends = "the journal is written again"
+    return raise_hold(state, Hold(JOURNAL, event.at, (event.problem,), ends))
 
 
 # ---------------------------------------------------------------- hosts

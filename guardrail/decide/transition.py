@@ -51,6 +51,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "watch_again": learn.watch_again,
     "ticked": learn.ticked,
     "drained": learn.drained,
+    "journal_said": learn.journal_said,
     "commanded": obey,
 }
 """What each kind of event tells us."""

@@ -309,8 +309,26 @@ class Operations:
     # ------------------------------------------------------------ ask
 
     async def status(self, operation: str) -> messages.Status:
-        """The operation as its worker knows it. Raises NoWorker, Unanswered, Refused."""
-        return await self._query(operation, messages.STATUS, messages.Status)
+        """The operation as its worker knows it, or as it was left when it ended.
+
+        Raises NoWorker (not ended, and nobody answers), Unanswered, Refused.
+        """
+        try:
+            return await self._query(operation, messages.STATUS, messages.Status)
+        except NoWorker:
+            if (left := await self._left(operation)) is None:
+                raise
+            return left
+
+    async def _left(self, operation: str) -> messages.Status | None:
+        """What an operation that has ended gave as its result: no worker is needed for that."""
+        known = await self.known(operation)
+        if known.closed != "completed":
+            return None
+        handle = self.client.get_workflow_handle(
+            messages.workflow_id(operation), result_type=messages.Status
+        )
+        return await asyncio.wait_for(handle.result(), ANSWER)
 
     async def explain(self, operation: str) -> list[str]:
         """The state, its holds and readings in lines of text. Raises as `status` does."""

@@ -46,6 +46,7 @@ PLAN_OPERATION = "plan_operation"
 LOAD_COURSE = "load_course"
 CHANGE_HOST = "change_host"
 WATCH_GATES = "watch_gates"
+RECORD = "record"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
@@ -87,6 +88,7 @@ class Planned:
     course: Course | None
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
+    at: float = 0.0
 
 
 # ---------------------------------------------------------------- host work and watching
@@ -105,7 +107,7 @@ class HostTask:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What became of it. `facts` are the versions seen and the like, for the record."""
+    """What became of it, and when. `facts` are the versions seen and the like, for the record."""
 
     index: int
     turn: int
@@ -113,6 +115,7 @@ class HostAnswer:
     name: str
     reason: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +129,11 @@ class WatchTask:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A watcher's report."""
+    """A watcher's report, and when it was made."""
 
     turn: int
     judgement: Judgement
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,11 @@ class MayBegin:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A person's command, see `operation.Commanded`. `id` makes saying it twice harmless."""
+    """A person's command, see `operation.Commanded`. `id` makes saying it twice harmless.
+
+    at: when it was said. Like the time of every report it is taken for the operation's time if it
+    is within a minute of the server's; 0 says that nobody looked at a clock.
+    """
 
     id: str
     verb: Verb
@@ -160,6 +168,7 @@ class Say:
     over: str = ""
     scope: Scope = "all"
     accept_churn: bool = False
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +194,17 @@ class Carried:
     numbers: JSON has no whole number of 100,000 bits. `answered` has the commands obeyed last
     and their answers, oldest first: a list, since JSON objects come back sorted. format: rises
     when an older build could misread what a newer one carries; a new field with a default that
-    says what was meant before needs no new one.
+    says what was meant before needs no new one. events: how many happened so far; at: when the
+    last of them did.
     """
 
     digest: str
     state: State
     sets: tuple[tuple[str, str], ...]
     answered: tuple[tuple[str, Said], ...] = ()
+    events: int = 0
     format: int = 1
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,15 @@ class Drained:
     kind: Literal["drained"] = "drained"
 
 
+@dataclass(frozen=True, slots=True)
+class JournalSaid:
+    """The journal cannot be written, and why; an empty problem: it can again."""
+
+    at: float
+    problem: str
+    kind: Literal["journal_said"] = "journal_said"
+
+
 Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback"]
 
 
@@ -239,7 +248,15 @@ class Commanded:
 
 
 Event = (
-    Started | HostAnswered | GateJudged | WatcherLost | WatchAgain | Ticked | Drained | Commanded
+    Started
+    | HostAnswered
+    | GateJudged
+    | WatcherLost
+    | WatchAgain
+    | Ticked
+    | Drained
+    | JournalSaid
+    | Commanded
 )
 
 

@@ -20,8 +20,10 @@ from guardrail.model import messages
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
 from guardrail.model.gate import Judgement, Reading
+from guardrail.model.journal import Entry, Head
 from guardrail.model.messages import HostAnswer, HostTask, Judged, Planned, PlanRequest, WatchTask
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Plan, PlannedHost, Wave
+from guardrail.twins import TwinJournal
 from guardrail_workflows.worker import make_worker
 
 PYTHON = Path(sys.executable)
@@ -56,7 +58,7 @@ def free_port() -> int:
 def temporal_server(folder: Path) -> Iterator[str]:
     """A development server as `guardrail up` starts it; gives its address."""
     port = free_port()
-    wanted = Wanted(port, folder / "temporal.db", folder, "", 1, None)
+    wanted = Wanted(port, folder / "temporal.db", folder, "", "", 1, None)
     with (folder / "temporal.log").open("wb") as log:
         server = subprocess.Popen(server_command(temporal_binary(), wanted), stdout=log, stderr=log)
     try:
@@ -86,6 +88,7 @@ class Pretended:
     approvals: tuple[ApprovalPoint, ...] = ()
     planning: float = 0.0
     begun: list[tuple[str, int, float]] = field(default_factory=list)
+    journal: TwinJournal = field(default_factory=TwinJournal)
 
     def activities(self):
         """The activities of a real worker, pretended."""
@@ -117,7 +120,11 @@ class Pretended:
                 activity.heartbeat([{"gate": "margin", "verdict": "pass", "values": [0.4]}])
                 await asyncio.sleep(0.2)
 
-        return [plan_operation, change_host, watch_gates]
+        @activity.defn(name=messages.RECORD)
+        async def record(entries: list[Entry]) -> Head:
+            return self.journal.append(entries)
+
+        return [plan_operation, change_host, watch_gates, record]
 
     def _planned(self, request: PlanRequest) -> Planned:
         waves = (Wave("1", 0, 1), Wave("100%", 1, HOSTS))

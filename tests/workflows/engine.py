@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
 from guardrail.model import messages
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Amount
 from guardrail.model.fleet import Fleet, HostList
+from guardrail.model.journal import Entry, Head
 from guardrail.model.messages import (
     HostAnswer,
     HostTask,
@@ -33,7 +35,7 @@ from guardrail.model.messages import (
 )
 from guardrail.model.plan import Course
 from guardrail.model.rollout import Rollout
-from guardrail.twins import Turn, judgement
+from guardrail.twins import Turn, TwinJournal, judgement
 from guardrail_workflows.worker import make_worker
 
 
@@ -51,11 +53,19 @@ class World:
     watches: list[int] = field(default_factory=list)
     hang: asyncio.Event | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    journal: TwinJournal = field(default_factory=TwinJournal)
+    unwritable: str = ""
 
     @activity.defn(name=messages.PLAN_OPERATION)
     async def plan(self, request: PlanRequest) -> Planned:
         course = replace(self.course, requester=request.requester)
         return Planned("sha256:x", None if self.refusals else course, self.refusals, ())
+
+    @activity.defn(name=messages.RECORD)
+    async def record(self, entries: list[Entry]) -> Head:
+        if self.unwritable:
+            raise ApplicationError(self.unwritable, type="Unanswered")
+        return self.journal.append(entries)
 
     @activity.defn(name=messages.LOAD_COURSE)
     async def load(self, digest: str) -> Course:
@@ -95,7 +105,7 @@ class World:
 
     @property
     def activities(self):
-        return [self.plan, self.load, self.change, self.watch]
+        return [self.plan, self.load, self.change, self.watch, self.record]
 
 
 @dataclass

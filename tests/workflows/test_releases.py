@@ -156,7 +156,8 @@ async def test_a_build_without_a_worker_does_not_become_current(operations):
 async def test_a_worker_process_becomes_current_when_told_and_stops_in_order(operations, tmp_path):
     worker = [sys.executable, "-m", "guardrail_workflows.worker"]
     where = ["--address", operations.address, "--source", str(shipped_policies())]
-    what = ["--store", f"file://{tmp_path}", "--build-id", NEW, "--current"]
+    what = ["--store", f"file://{tmp_path}/plans", "--journal", f"file://{tmp_path}/journal"]
+    what += ["--build-id", NEW, "--current"]
     process = await asyncio.create_subprocess_exec(*worker, *where, *what)
     try:
         async with asyncio.timeout(30):
@@ -175,6 +176,7 @@ async def test_a_worker_process_becomes_current_when_told_and_stops_in_order(ope
 def test_new_operations_cannot_go_to_a_worker_without_a_build():
     worker = [sys.executable, "-m", "guardrail_workflows.worker", "--current"]
     where = ["--address", "127.0.0.1:1", "--source", ".", "--store", "file:///nowhere"]
+    where += ["--journal", "file:///nowhere"]
     ended = subprocess.run([*worker, *where], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "--current needs a --build-id" in ended.stderr

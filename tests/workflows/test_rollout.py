@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 
+from guardrail.decide.chain import check
 from guardrail.model import messages
 from guardrail.model.common import Origin
 from guardrail.model.messages import Status
@@ -201,3 +202,38 @@ async def test_a_person_takes_back_the_last_wave_and_then_all(server):
         await op.say("rollback", scope="all")
         end = await op.handle.result()
     assert (end.phase, end.changed) == ("rolled_back", 0)
+
+
+def lines_of(world, name):
+    """The journal's lines; the chain must be sound."""
+    checked = check(world.journal.read(name), name)
+    assert checked.broken is None, checked
+    return checked.lines
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_happens_is_in_the_journal_once_and_in_order(server):
+    world = World(course(1, 3), server.client)
+    async with operation(server.client, world) as op:
+        await op.handle.result()
+    kinds = [line.kind for line in lines_of(world, op.name)]
+    assert kinds[0] == "plan"
+    assert kinds[-1] == "end"
+    assert kinds.count("asked") == kinds.count("answered") == 3
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_journal_that_cannot_be_written_holds_until_it_can(server):
+    world = World(course(1, 6), server.client, takes=0.2)
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.changed >= 1)
+        world.unwritable = "no space left"
+        held = await op.until(lambda s: s.holds)
+        assert [hold.name for hold in held.holds] == ["journal"]
+        assert "no space left" in held.holds[0].reasons[0]
+        world.unwritable = ""
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 6)
+    lines = lines_of(world, op.name)
+    assert [line.sequence for line in lines] == list(range(1, len(lines) + 1))
+    assert sum(line.kind == "answered" for line in lines) == 6

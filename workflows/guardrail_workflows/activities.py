@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
@@ -28,6 +28,7 @@ from guardrail.model import messages
 from guardrail.model.change import Change
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Gate, Judgement
+from guardrail.model.journal import Entry, Head
 from guardrail.model.messages import (
     HostAnswer,
     HostTask,
@@ -39,13 +40,18 @@ from guardrail.model.messages import (
 )
 from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
-from guardrail.ports import PlanStore, Token
+from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows.host_work import HostJob, change_host
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.watching import watch
 
+T = TypeVar("T")
+
 QUERY_LIMIT = 2.0
 """Seconds for asking an operation whether a host may begin."""
+STORE_PATIENCE = 20.0
+STORE_AGAIN = 1.0
+"""Seconds that work on a host waits for a plan store that is silent, and between two tries."""
 LINGER = 10.0
 """Seconds that the edges of a plan stay open after its last host: one host at a time would open
 them anew for each, and read all documents again."""
@@ -62,6 +68,7 @@ class Activities:
     client: Client
     source: Path
     store: PlanStore
+    journal: Journal
     permits: Permits = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict)
@@ -72,7 +79,13 @@ class Activities:
     @property
     def all(self) -> Sequence[Callable[..., Awaitable[Any]]]:
         """What a worker registers."""
-        return (self.plan_operation, self.load_course, self.change_host, self.watch_gates)
+        return (
+            self.plan_operation,
+            self.load_course,
+            self.change_host,
+            self.watch_gates,
+            self.record,
+        )
 
     # ------------------------------------------------------------ planning
 
@@ -87,7 +100,8 @@ class Activities:
             return Planned("", None, reasons, ())
         except Unanswered as error:
             raise ApplicationError(str(error), type="Unanswered") from error
-        return Planned(digest, course_of(plan, digest), plan.refusals, plan.warnings)
+        course = course_of(plan, digest)
+        return Planned(digest, course, plan.refusals, plan.warnings, time.time())
 
     async def _plan(self, request: PlanRequest) -> Plan:
         documents = await self.documents()
@@ -119,16 +133,23 @@ class Activities:
                 del self._courses[next(iter(self._courses))]
         return self._courses[digest]
 
+    @activity.defn(name=messages.RECORD)
+    async def record(self, entries: list[Entry]) -> Head:
+        """Write entries of one operation to the journal; those that are there are passed by."""
+        return await asyncio.to_thread(self.journal.append, entries)
+
     # ------------------------------------------------------------ one host
 
     @activity.defn(name=messages.CHANGE_HOST)
     async def change_host(self, task: HostTask) -> HostAnswer:
         """Change one host, or say why not. Everything that can go wrong is an answer."""
+        return replace(await self._change(task), at=time.time())
+
+    async def _change(self, task: HostTask) -> HostAnswer:
         try:
-            host = await asyncio.to_thread(load_host, self.store, task.plan, task.index)
+            host = await _patiently(lambda: load_host(self.store, task.plan, task.index))
         except (Refused, Unanswered) as error:
-            name = f"host number {task.index}"
-            return HostAnswer(task.index, task.turn, "blocked", name, f"its plan: {error}")
+            return _not_read(task, f"host number {task.index}", f"its plan: {error}")
         try:
             async with self._hands(task.plan) as (plan, change, edges):
                 result = await change_host(
@@ -142,8 +163,8 @@ class Activities:
                 return HostAnswer(
                     task.index, task.turn, result.outcome, host.name, result.reason, result.facts
                 )
-        except Refused as error:
-            return HostAnswer(task.index, task.turn, "blocked", host.name, str(error))
+        except (Refused, Unanswered) as error:
+            return _not_read(task, host.name, str(error))
 
     async def _permitted(self, operation: str) -> bool:
         return (await self.permits.may_begin(operation)).allowed
@@ -202,7 +223,7 @@ class Activities:
             return hosts - (await self.permits.may_begin(task.operation)).in_flight
 
         async def report(judgement: Judgement) -> None:
-            await handle.signal(messages.JUDGED, Judged(task.turn, judgement))
+            await handle.signal(messages.JUDGED, Judged(task.turn, judgement, time.time()))
 
         async with edges_of(plan.where, None) as edges:
             readers = [_reader(rule, documents, edges, expected) for rule in plan.gates]
@@ -218,6 +239,40 @@ def beats() -> Callable[[str], None]:
             activity.heartbeat(phase)
 
     return beat
+
+
+async def _patiently(read: Callable[[], T]) -> T:
+    """What is read from the plan store, tried again while that does not answer.
+
+    Raises Unanswered once that has lasted too long: for work that an earlier attempt may have
+    begun, not before most of its own time is over.
+    """
+    info = activity.info()
+    patience = STORE_PATIENCE
+    if info.attempt > 1 and info.start_to_close_timeout is not None:
+        patience = max(patience, info.start_to_close_timeout.total_seconds() - STORE_PATIENCE)
+    give_up = time.monotonic() + patience
+    while True:
+        try:
+            return await asyncio.to_thread(read)
+        except Unanswered:
+            if time.monotonic() >= give_up:
+                raise
+        activity.heartbeat("plan")
+        await asyncio.sleep(STORE_AGAIN)
+
+
+def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
+    """The answer where the host could not even be asked.
+
+    What an earlier attempt did is then not known, and it may be at work still: it is `unknown`
+    and keeps its place among those away. Called `blocked`, it was asked again with a new turn
+    and changed twice, with others beside it that the limits had no room for (tried).
+    """
+    if activity.info().attempt > 1:
+        lost = f"{why}; an earlier attempt may have begun"
+        return HostAnswer(task.index, task.turn, "unknown", name, lost)
+    return HostAnswer(task.index, task.turn, "blocked", name, f"{why}; nothing was begun")
 
 
 def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:

@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide.transition import decide, may_begin
     from guardrail.decide.way_back import way_back
     from guardrail.model import messages
+    from guardrail.model.journal import Pairs
     from guardrail.model.messages import (
         HostAnswer,
         HostTask,
@@ -43,6 +44,7 @@ with workflow.unsafe.imports_passed_through():
         Event,
         GateJudged,
         HostAnswered,
+        JournalSaid,
         Started,
         State,
         Ticked,
@@ -51,6 +53,8 @@ with workflow.unsafe.imports_passed_through():
         WatcherLost,
     )
     from guardrail.model.plan import Course
+    from guardrail_workflows.clock import Clock
+    from guardrail_workflows.recorder import Recorder
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
@@ -84,6 +88,10 @@ class RolloutWorkflow:
         self.watcher: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self.told = ""
+        self.broken: BaseException | None = None
+        self.recorder = Recorder(self._journal_said)
+        self.clock = Clock(workflow.info().start_time.timestamp())
+        self.watcher_died = False
 
     @workflow.run
     async def run(self, given: RolloutInput) -> Status:
@@ -93,7 +101,10 @@ class RolloutWorkflow:
         else:
             await self._go_on(given)
         waker = self._task(self._wake())
-        await workflow.wait_condition(lambda: self.state.finished or self._may_continue())
+        self._task(self.recorder.run())
+        await workflow.wait_condition(lambda: self._is_over() or self._may_continue())
+        if self.broken is not None:
+            raise self.broken
         waker.cancel()
         if not self.state.finished:
             self._continue_as_new()
@@ -115,7 +126,9 @@ class RolloutWorkflow:
                 "the plan is refused", *planned.refusals, type="Refused", non_retryable=True
             )
         self.state = State(planned.course, self.request.operation)
-        self._happen(Started(workflow.time()))
+        change = self.request.rollout.change
+        facts = (("change", change.name), ("from", change.old), ("to", change.new))
+        self._happen(Started(self._heard(planned.at)), facts)
 
     async def _go_on(self, given: RolloutInput) -> None:
         assert given.carried is not None  # noqa: S101 - run() has just looked
@@ -127,7 +140,12 @@ class RolloutWorkflow:
         )
         self.state = carry.unpack(given.carried, course)
         self.answered = list(given.carried.answered)
-        self._happen(WatchAgain(workflow.time()))
+        self.recorder.number = given.carried.events
+        self.clock.reaches(given.carried.at)
+        self._happen(WatchAgain(self.clock.now))
+
+    def _is_over(self) -> bool:
+        return self.state.finished or self.broken is not None
 
     def _events(self) -> int:
         return workflow.info().get_current_history_length()
@@ -140,28 +158,33 @@ class RolloutWorkflow:
     def _may_continue(self) -> bool:
         """A long history, and a quiet moment: nothing in flight and nobody being answered."""
         long = self._events() >= self.run_events
-        return long and not self.state.in_flight and workflow.all_handlers_finished()
+        quiet = not self.state.in_flight and not self.recorder.waiting
+        return long and quiet and workflow.all_handlers_finished()
 
     def _continue_as_new(self) -> None:
-        carried = carry.pack(self.state, tuple(self.answered))
+        carried = carry.pack(self.state, tuple(self.answered), self.recorder.number, self.clock.now)
         workflow.continue_as_new(RolloutInput(self.request, carried, self.run_events))
 
     async def _end(self) -> Status:
         if self.watcher is not None:
             self.watcher.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return explain.status(self.state, workflow.time())
+        lost = await self.recorder.settle()
+        if lost:
+            workflow.logger.error("%d entries could not be recorded in the journal", lost)
+        return explain.status(self.state, self.clock.now)
 
     # ------------------------------------------------------------ events in, actions out
 
-    def _happen(self, event: Event) -> None:
+    def _happen(self, event: Event, facts: Pairs = ()) -> None:
         decision = decide(self.state, event)
+        self.recorder.note(self.state, event, decision, facts)
         self.state, self.wake_at = decision.state, decision.wake_at
         for action in decision.actions:
             self._do(action)
         self._tell()
         if self._is_too_long():
-            self._happen(Drained(workflow.time()))
+            self._happen(Drained(self.clock.now))
 
     def _do(self, action: Action) -> None:
         if isinstance(action, BeginHost):
@@ -175,18 +198,33 @@ class RolloutWorkflow:
         """A task that is kept alive until it is done."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._task_done)
         return task
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        """A task that breaks must not break in silence: the run itself then fails."""
+        self.tasks.discard(task)
+        if not task.cancelled() and self.broken is None:
+            self.broken = task.exception()
+
+    def _journal_said(self, problem: str) -> None:
+        self._happen(JournalSaid(self.clock.now, problem))
+
+    def _heard(self, said: float) -> float:
+        """The time of a report that says when it was made (0: it does not say)."""
+        server = workflow.time()
+        return self.clock.hears(said or server, server)
 
     async def _wake(self) -> None:
         """Say that time has passed, whenever `decide` has asked to be told."""
         while not self.state.finished:
             at = self.wake_at
-            wait = None if at is None else timedelta(seconds=max(0.0, at - workflow.time()))
+            # From the time of the last event, not of the server: a replay must set a timer, too.
+            wait = None if at is None else timedelta(seconds=max(0.001, at - self.clock.now))
             try:
                 await workflow.wait_condition(lambda at=at: self.wake_at != at, timeout=wait)  # type: ignore[misc]
             except TimeoutError:
-                self._happen(Ticked(workflow.time()))
+                self._happen(Ticked(self.clock.reaches(at or self.clock.now)))
 
     async def _change(self, begin: BeginHost) -> None:
         """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
@@ -205,16 +243,16 @@ class RolloutWorkflow:
         except ActivityError as error:
             name = f"host number {begin.index}"
             said = HostAnswer(begin.index, begin.turn, "unknown", name, _cause(error))
-        self._happen(
-            HostAnswered(
-                workflow.time(), said.index, said.turn, said.outcome, said.name, said.reason
-            )
-        )
+        at = self._heard(said.at) if said.at else self.clock.now
+        answered = HostAnswered(at, said.index, said.turn, said.outcome, said.name, said.reason)
+        self._happen(answered, said.facts)
 
     async def _watch(self, turn: int) -> None:
         """Watch the gates until the watcher is lost, which is an event of its own."""
         task = WatchTask(self.state.name, self.state.course.plan, turn)
-        began = workflow.time()
+        if self.watcher_died:
+            await workflow.sleep(1)  # one that ends at once would be started again without end
+        self.watcher_died = False
         try:
             await workflow.execute_activity(
                 messages.WATCH_GATES,
@@ -227,11 +265,10 @@ class RolloutWorkflow:
             reason = "it ended by itself"
         except ActivityError as error:
             reason = _cause(error)
-        if self.state.finished:
-            return  # it was cancelled by the end, after which a workflow may start no timer
-        # A watcher that ends at once would otherwise be started again without end.
-        await asyncio.sleep(max(0.0, began + 1.0 - workflow.time()))
-        self._happen(WatcherLost(workflow.time(), turn, reason))
+        if self.state.finished or turn != self.state.watch_turn:
+            return  # ended by the end, or by a newer watch
+        self.watcher_died = True
+        self._happen(WatcherLost(self.clock.now, turn, reason))
 
     # ------------------------------------------------------------ what is shown outside
 
@@ -242,7 +279,7 @@ class RolloutWorkflow:
             return
         self.told = text
         workflow.set_current_details("\n".join(explain.explain(self.state)))
-        workflow.upsert_memo({messages.MEMO_SUMMARY: text, messages.MEMO_AS_OF: workflow.time()})
+        workflow.upsert_memo({messages.MEMO_SUMMARY: text, messages.MEMO_AS_OF: self.clock.now})
         workflow.upsert_search_attributes(
             [PHASE.value_set(self.state.phase), HELD.value_set(bool(self.state.holds))]
         )
@@ -271,13 +308,15 @@ class RolloutWorkflow:
     @workflow.query(name=messages.WAY_BACK)
     def would_go_back(self, say: Say) -> WayBack:
         """What a rollback would do now; nothing is changed."""
-        return way_back(self.state, self._command(say))
+        return way_back(self.state, self._command(say, self.clock.now))
 
     @workflow.query(name=messages.MAY_BEGIN)
     def permit(self) -> MayBegin:
         """Whether hosts that were asked to begin may do so."""
         names = ", ".join(hold.name for hold in self.state.holds)
-        reason = f"held on {names}" if names else self.state.phase
+        running = self.state.phase == "running"
+        doing = explain.doing(self.state) if running else self.state.phase
+        reason = f"held on {names}" if names else doing
         return MayBegin(may_begin(self.state), reason, len(self.state.in_flight))
 
     # ------------------------------------------------------------ what comes from outside
@@ -285,7 +324,7 @@ class RolloutWorkflow:
     @workflow.signal(name=messages.JUDGED)
     def judged(self, report: Judged) -> None:
         """A watcher's report."""
-        self._happen(GateJudged(workflow.time(), report.turn, report.judgement))
+        self._happen(GateJudged(self._heard(report.at), report.turn, report.judgement))
 
     @workflow.update(name=messages.UPDATE)
     def say(self, say: Say) -> Said:
@@ -293,7 +332,7 @@ class RolloutWorkflow:
         known = dict(self.answered).get(say.id)
         if known is not None:
             return known
-        command = self._command(say)
+        command = self._command(say, self._heard(say.at))
         self._happen(command)
         holds = tuple(hold.name for hold in self.state.holds)
         said = Said(answer(self.state, command), len(self.state.in_flight), holds)
@@ -307,13 +346,13 @@ class RolloutWorkflow:
             return
         if self.state.phase == "planned":
             raise ApplicationError("it is still being planned; say it again then", type="Refused")
-        why = refusal(self.state, self._command(say))
+        why = refusal(self.state, self._command(say, self.clock.now))
         if why is not None:
             raise ApplicationError(why, type="Refused")
 
-    def _command(self, say: Say) -> Commanded:
+    def _command(self, say: Say, at: float) -> Commanded:
         return Commanded(
-            workflow.time(),
+            at,
             say.verb,
             say.by,
             say.reason,

@@ -22,6 +22,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from guardrail.edges.compose import store_of
 from guardrail.edges.deployment import make_current
+from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
 from guardrail.model import messages
@@ -94,6 +95,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--namespace", default="default")
     parser.add_argument("--source", required=True, type=Path, help="policies, changes, gates")
     parser.add_argument("--store", required=True, help="where plans are kept, an fsspec URL")
+    parser.add_argument("--journal", required=True, help="what is kept for good, an fsspec URL")
     parser.add_argument("--build-id", default="", help="pin operations to this build")
     parser.add_argument("--deployment", default=messages.DEPLOYMENT)
     parser.add_argument("--current", action="store_true", help="new operations go to this build")
@@ -108,7 +110,8 @@ async def _run(given: argparse.Namespace) -> None:
     config = configured()
     config["target_host"], config["namespace"] = given.address, given.namespace
     client = await Client.connect(**config, data_converter=pydantic_data_converter)
-    activities = Activities(client, given.source, store_of(given.store))
+    journal = journal_at(given.journal)
+    activities = Activities(client, given.source, store_of(given.store), journal)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -20,7 +20,7 @@ class Nothing:
 
 async def main() -> None:
     parser = argparse.ArgumentParser()
-    for option in ("--address", "--namespace", "--source", "--store", "--build-id"):
+    for option in ("--address", "--namespace", "--source", "--store", "--journal", "--build-id"):
         parser.add_argument(option, required=True)
     asked = parser.parse_args()
     sys.stderr.write("stub worker begins\n")
