@@ -1,0 +1,1 @@
+"""What is done again and again, or by the hundred, before it is believed (`make prove`)."""

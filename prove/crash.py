@@ -1,0 +1,86 @@
+"""How often did all that matters survive that something died? (tests/crash, by the hundred)"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+
+from crash.ordeal import NEEDS, SAID, Outcome, full_at_start, ordeal  # noqa: E402
+from crash.parts import Rig, rig  # noqa: E402
+
+from prove.rows import CRASH, Row  # noqa: E402
+
+WANTED = {
+    "worker": 100,
+    "server": 20,
+    "both": 10,
+    "zombie": 10,
+    "prometheus": 10,
+    "store": 10,
+    "clock": 10,
+    "full": 10,
+}
+"""Blows of each kind."""
+HOSTS, BLOWS = 40, 4
+"""Hosts of one operation, and blows that it takes."""
+TAKES = {"store": 15.0}
+"""Seconds for which a host is away, where it is not 0.8: at work for longer than the loss lasts."""
+FULL = "plan store full or gone at the start, and room again"
+
+
+def rows(kind: str, wanted: int, tries: int, say: Callable[[str], None]) -> Iterator[Row]:
+    """At least that many blows of a kind, a row for each operation as soon as it has ended."""
+    with (
+        tempfile.TemporaryDirectory(prefix="prove-", ignore_cleanup_errors=True) as folder,
+        rig(Path(folder) / "rig", workers=NEEDS.get(kind, 1)) as parts,
+    ):
+        done = 0
+        while done < tries:
+            outcome = _one(parts, kind, min(BLOWS, tries - done))
+            say(_told(outcome))
+            done += max(1, outcome.blows)
+            yield row_of(outcome, wanted)
+
+
+def _one(parts: Rig, kind: str, blows: int) -> Outcome:
+    seed = time.time_ns() % 1_000_000
+    if kind != "full":
+        return ordeal(parts, kind, seed, hosts=HOSTS, blows=blows, takes=TAKES.get(kind, 0.8))
+    outcome = Outcome(kind, f"full-{seed}", seed, 4, blows=1)
+    outcome.other = full_at_start(parts, folder_gone=bool(seed % 2))
+    return outcome
+
+
+def row_of(outcome: Outcome, wanted: int) -> Row:
+    """What one operation adds to the table."""
+    survived = not outcome.wrong
+    return Row(
+        f"{CRASH}{outcome.kind}",
+        tries=outcome.blows,
+        passed=outcome.blows if survived else 0,
+        wanted=wanted,
+        figures={
+            "operations": 1,
+            "twice": len(outcome.twice),
+            "limits": len(outcome.limits),
+            "lost": len(outcome.lost),
+            "held": len(outcome.held),
+            "hosts": outcome.hosts,
+            "at_work": sum(outcome.in_flight),
+            "again": outcome.again,
+            "refused": outcome.refused,
+        },
+        faults=tuple(f"{outcome.operation}: {fault}" for fault in outcome.wrong),
+        seconds=outcome.seconds,
+        note={**SAID, "full": FULL}[outcome.kind],
+    )
+
+
+def _told(outcome: Outcome) -> str:
+    verdict = "survived" if not outcome.wrong else f"NOT SURVIVED: {'; '.join(outcome.wrong)}"
+    struck = ", ".join(str(count) for count in outcome.in_flight)
+    return f"{outcome.operation}: {outcome.blows} blows ({struck} at work), {verdict}"
