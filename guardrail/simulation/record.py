@@ -46,6 +46,7 @@ class Record:
     slowed: bool = False
     watch_turn: int = 0
     draining: bool = False
+    unwritten: bool = False
     open: dict[int, tuple[int, Direction]] = field(default_factory=dict)
     stuck: dict[int, Outcome] = field(default_factory=dict)
     astray: set[int] = field(default_factory=set)
@@ -93,24 +94,39 @@ class Record:
             self.gone_back = self.gone_back or self.direction == "back"
 
     def _learn(self, event: Any) -> None:
-        if event.kind == "host_answered":
-            if self.open.get(event.index, (0, ""))[0] == event.turn:
-                self._answered(event)
-        elif event.kind == "gate_judged":
-            if event.turn == self.watch_turn:
-                self._judged(event)
-        elif event.kind == "commanded":
-            self._said(event)
-        elif event.kind == "started" and not self.running:
+        learn = getattr(self, f"_on_{event.kind}", None)
+        if learn is not None:
+            learn(event)
+
+    def _on_host_answered(self, event: HostAnswered) -> None:
+        if self.open.get(event.index, (0, ""))[0] == event.turn:
+            self._answered(event)
+
+    def _on_gate_judged(self, event: GateJudged) -> None:
+        if event.turn == self.watch_turn:
+            self._judged(event)
+
+    def _on_commanded(self, event: Commanded) -> None:
+        self._said(event)
+
+    def _on_started(self, event: Any) -> None:
+        if not self.running:
             self.running = True
             self._watch_again(event.at)
-        elif event.kind == "watch_again":
-            self.draining = False
+
+    def _on_watch_again(self, event: Any) -> None:
+        self.draining = False
+        self._watch_again(event.at)
+
+    def _on_watcher_lost(self, event: Any) -> None:
+        if event.turn == self.watch_turn:
             self._watch_again(event.at)
-        elif event.kind == "watcher_lost" and event.turn == self.watch_turn:
-            self._watch_again(event.at)
-        elif event.kind == "drained":
-            self.draining = True
+
+    def _on_drained(self, _: Any) -> None:
+        self.draining = True
+
+    def _on_journal_said(self, event: Any) -> None:
+        self.unwritten = bool(event.problem)
 
     # ------------------------------------------------------------ evidence
 
@@ -360,6 +376,8 @@ class Record:
             names.add("limit:failures")
         if self.aborting:
             names.add("abort")
+        if self.unwritten:
+            names.add("journal")
         if self.direction == "forward":
             names |= self._wanted_approvals()
         return names

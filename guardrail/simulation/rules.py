@@ -135,15 +135,23 @@ def ended(name: str, event: Event, record: Record) -> bool:
     if kind == "operator" and said:
         over = said.over == about and bool(said.reason)
         return verb == "resume" and (said.by == about or over)
-    if kind == "approval":
-        return verb == "approve" or bool(record.turned)
-    if kind in ("host", "limit"):
-        return verb in ("retry", "skip") or bool(record.turned)
-    if kind == "rollback":
-        return bool(record.turned)
     if kind in ("gate", "evidence"):
         return _evidence_ended(kind, about, verb, record)
+    return ENDED_BY.get(kind, _by_nothing)(event.kind, verb, bool(record.turned))
+
+
+def _by_nothing(_happened: str, _verb: str, _turned: bool) -> bool:
     return False
+
+
+ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
+    "approval": lambda _, verb, turned: verb == "approve" or turned,
+    "host": lambda _, verb, turned: verb in ("retry", "skip") or turned,
+    "limit": lambda _, verb, turned: verb in ("retry", "skip") or turned,
+    "rollback": lambda _, __, turned: turned,
+    "journal": lambda happened, _, __: happened == "journal_said",
+}
+"""Which event, which command, and whether a turn round ends a hold of that kind."""
 
 
 def _evidence_ended(kind: str, gate: str, verb: str, record: Record) -> bool:
@@ -410,10 +418,12 @@ class RollbackObeysLimits(LimitsHold):
     def _newest_first(self, seen: Seen) -> None:
         record = seen.record
         waiting, gone = self._waiting(record), set(record.away())
+        begin = self.course.waves[seen.before.wave if seen.before else 0].begin
         for act in seen.asked:
             self.check(act.index in waiting, f"host {act.index} is not one to take back now")
             for newer in sorted(waiting, reverse=True):
-                if newer <= act.index:
+                # One that does not serve waits in every wave: only this wave's come before it.
+                if newer <= act.index or (act.index in gone and newer < begin):
                     break
                 may = newer in gone or not no_room(self.course, record, gone, newer)
                 self.check(not may, f"host {act.index} before the newer host {newer}")

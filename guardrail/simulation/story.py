@@ -34,6 +34,7 @@ TroubleKind = Literal[
 class Behaviour:
     """What a host does when it is asked for the nth time (from 1); all times in seconds.
 
+    takes: above the change's time limit it hangs: silent, so unknown.
     stale: how old the permit is, 0 to 0.3. echo: the answer comes again, so much later.
     second: what a second attempt meets, after a worker was lost; None: the same.
     """
@@ -252,7 +253,7 @@ def _behaviours(dice: Random, number: int, course: Course) -> Iterable[Part]:
                 outcome=dice.choice(OUTCOMES),
                 ready=dice.choice((0.0, 0.1, 0.9, 3.0, 45.0)),
                 go=dice.choice((0.0, 0.1, 0.9, 1.2)),
-                takes=dice.choice((1.0, 5.0, 40.0)),
+                takes=dice.choice((1.0, 5.0, 5.0, 40.0, 40.0, 900.0)),
                 stale=dice.choice((0.0, 0.3)),
                 echo=dice.choice((None, None, 0.5, 30.0)),
                 second=dice.choice((None, None, "blocked", "not_begun")),
@@ -333,6 +334,8 @@ def _troubles(dice: Random, number: int, operation: Planned, horizon: float) -> 
     for _ in range(dice.choice((0, 0, 0, 1, 2, 4))):
         kind = dice.choice(TROUBLES)
         length = dice.choice((2.0, 8.0, 30.0, 90.0)) if kind in LASTING else 0.0
+        if kind == "the server is away" and dice.random() < 0.1:
+            length = 3600.0  # or its clock jumps: it is the same to the engine
         host = operation.first_host + dice.randrange(operation.course.hosts)
         yield Trouble(round(dice.random() * horizon, 1), number, kind, length, host)
 
