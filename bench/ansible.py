@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench.parts import ROOT, running, until
+from bench.breach import Target, prometheus
+from bench.parts import ROOT, Bench, running, until
 from bench.rows import Row, spread
 from guardrail.cli.children import start
 from guardrail.edges.probes import Probes
@@ -32,6 +33,7 @@ from guardrail.lab import hosts as lab_hosts
 from guardrail.lab import parts, tools
 from guardrail.lab.layout import SSH_PORT, LabHost, Layout
 from guardrail.lab.processes import wait_until
+from guardrail.model import messages
 from guardrail.model.change import Change, ChangeRef
 from guardrail.model.common import Amount, Secret
 from guardrail.model.fleet import Fleet, Host, HostList, Reach, SshReach
@@ -84,6 +86,27 @@ spec:
   match: {fleets: [quarter]}
   limits: {unavailable: 7, unavailablePerDomain: 7, domainsAtOnce: 3}
   bake: {for: 0s}
+"""
+
+GATE = """\
+---
+apiVersion: guardrail/v1
+kind: Source
+metadata: {name: bench}
+spec: {address: "ADDRESS"}
+---
+apiVersion: guardrail/v1
+kind: Gate
+metadata: {name: bench}
+spec:
+  title: A value that is good
+  class: health
+  query: max(bench_breach)
+  pass: {below: 0.5}
+  every: 1s
+  failAfter: 1
+  passAfter: 1
+  evidence: {maxAge: 5s}
 """
 
 PLAY = """\
@@ -287,9 +310,9 @@ async def rollouts(layout: Layout, folder: Path) -> dict[str, list[float]]:
     """Seconds a host, from the plan to the end, of rollouts there and back on Temporal."""
     source = folder / "source"
     source.mkdir()
-    (source / "source.yaml").write_text(SOURCE)
     times: dict[str, list[float]] = {name: [] for name in AT_ONCE}
-    async with running(0) as bench:
+    async with Target().serving() as at, prometheus(at) as address, running(0) as bench:
+        (source / "source.yaml").write_text(SOURCE + GATE.replace("ADDRESS", address))
         command = [sys.executable, "-m", "guardrail_workflows.worker", "--address", bench.address]
         command += ["--source", str(source), "--store", str(bench.folder / "plans")]
         command += ["--journal", str(bench.folder / "journal")]
@@ -300,16 +323,32 @@ async def rollouts(layout: Layout, folder: Path) -> dict[str, list[float]]:
             operation = f"op-{uuid.uuid4().hex[:8]}"
             await bench.operations.start(_request(layout, operation, fleet, number % 2 == 1))
             status = await bench.ended(operation, 120)
-            if status.changed != HOSTS or status.started_at is None or status.finished_at is None:
+            if status.changed != HOSTS:
                 raise RuntimeError(status.sentence)
-            times[name].append((status.finished_at - status.started_at) / HOSTS)
+            times[name].append(await _first_to_last(bench, operation) / HOSTS)
     return times
+
+
+async def _first_to_last(bench: Bench, operation: str) -> float:
+    """Seconds from asking the first host to the last one's answer, by the history."""
+    handle = bench.operations.client.get_workflow_handle(messages.workflow_id(operation))
+    asked: dict[int, float] = {}
+    last = 0.0
+    async for event in handle.fetch_history_events():
+        at = event.event_time.ToMicroseconds() / 1e6
+        scheduled = event.activity_task_scheduled_event_attributes
+        if scheduled.activity_type.name == messages.CHANGE_HOST:
+            asked[event.event_id] = at
+        if event.activity_task_completed_event_attributes.scheduled_event_id in asked:
+            last = at
+    return last - min(asked.values())
 
 
 def _request(layout: Layout, operation: str, fleet: str, back: bool) -> PlanRequest:
     old, new = ("2", "1") if back else ("1", "2")
     listed = tuple(Host("bench", host.name, host.address, host.zone) for host in layout.hosts)
-    rollout = Rollout(operation, fleet, ChangeRef("trivial", old, new), (Amount(100, True),))
+    change = ChangeRef("trivial", old, new)
+    rollout = Rollout(operation, fleet, change, (Amount(100, True),), ("bench",))
     where = Fleet(fleet, HostList(listed), reach=Reach(reach(layout)))
     return PlanRequest(operation, rollout, where, "ann")
 
@@ -337,16 +376,16 @@ async def rows() -> list[Row]:
                 plain = await asyncio.to_thread(ansible.play, "1")
     found = [_beside(key, ours[key], theirs[key]) for key in ours]
     for name, values in whole.items():
-        peer = median(theirs[name, "warm"])
+        peer = median(theirs[name, "cold"])
         found.append(
             spread(
                 f"per host, {name}, a whole rollout on Temporal",
                 values,
                 "s",
                 peer=peer,
-                peer_name="Ansible, warm",
+                peer_name="Ansible, cold",
                 at_most=peer / SHARE,
-                note="connections cold; from the plan's end to the last host's answer",
+                note="connections cold; from asking the first host to the last one's answer",
             )
         )
     about = "reads before, sets, reads and checks after; warm, pipelining"
