@@ -475,6 +475,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
     "no_start_under_hold": [
         ("permits ignore holds", transition, "may_begin", permit_always),
         ("a drain is not heeded", transition.LEARN, "drained", learn.ticked),
+        ("a journal that fails is not heeded", transition.LEARN, "journal_said", learn.ticked),
         ("holds are ignored when asking", transition, "advance", begin_under_holds),
         ("a failing gate is not held", holds, "_gate_hold", no_gate_hold),
         ("a gate's hold ends without its person", holds, "_gate_hold", gate_hold_ends_itself),

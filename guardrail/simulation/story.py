@@ -27,6 +27,7 @@ TroubleKind = Literal[
     "it continues as new",
     "it is drained",
     "a host cannot be reached",
+    "the journal cannot be written",
 ]
 
 
@@ -327,6 +328,7 @@ TROUBLES: tuple[TroubleKind, ...] = (
     "it continues as new",
     "it is drained",
     "a host cannot be reached",
+    "the journal cannot be written",
 )
 
 
@@ -340,7 +342,12 @@ def _troubles(dice: Random, number: int, operation: Planned, horizon: float) -> 
         yield Trouble(round(dice.random() * horizon, 1), number, kind, length, host)
 
 
-LASTING = ("the worker stops and comes back", "the server is away", "a host cannot be reached")
+LASTING = (
+    "the worker stops and comes back",
+    "the server is away",
+    "a host cannot be reached",
+    "the journal cannot be written",
+)
 
 
 # ---------------------------------------------------------------- smaller, and in words

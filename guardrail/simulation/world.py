@@ -31,6 +31,7 @@ from guardrail.model.operation import (
     Event,
     GateJudged,
     HostAnswered,
+    JournalSaid,
     Outcome,
     Started,
     State,
@@ -473,6 +474,11 @@ class World:
         if not running.state.in_flight and self.now >= running.away_until:
             self._new_run(running)
 
+    def _journal_fails(self, running: Running, trouble: Trouble) -> None:
+        self._tell(running, partial(_journal_said, "the disk is full"))
+        again = partial(self._tell, running, partial(_journal_said, ""))
+        self.at(self.now + trouble.length, again)
+
     def _cut_off(self, running: Running, trouble: Trouble) -> None:
         self.cut_off.append(trouble)
         del running
@@ -503,6 +509,7 @@ TROUBLES: dict[str, Callable[[World, Running, Trouble], None]] = {
     "it continues as new": World._continues,
     "it is drained": World._continues,
     "a host cannot be reached": World._cut_off,
+    "the journal cannot be written": World._journal_fails,
 }
 
 
@@ -533,6 +540,10 @@ def _host_answered(begin: BeginHost, outcome: Outcome, name: str, at: float) -> 
 
 def _gate_judged(turn: int, told: Judgement, at: float) -> Event:
     return GateJudged(at, turn, told)
+
+
+def _journal_said(problem: str, at: float) -> Event:
+    return JournalSaid(at, problem)
 
 
 def _watcher_lost(turn: int, reason: str, at: float) -> Event:

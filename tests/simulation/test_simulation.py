@@ -36,7 +36,9 @@ def some_of_each():
         yield from [fault for fault in FAULTS if fault.rule == rule.name][:PER_RULE]
 
 
-@pytest.mark.parametrize("fault", some_of_each(), ids=lambda fault: f"{fault.rule}: {fault.what}")
+@pytest.mark.parametrize(
+    "fault", list(some_of_each()), ids=lambda fault: f"{fault.rule}: {fault.what}"
+)
 def test_a_planted_fault_is_found(fault):
     assert seeds_needed(fault) is not None
 
