@@ -38,7 +38,7 @@ demo: tools
 	@$(PYTHON) examples/consul-agents/demo.py
 
 test: tools
-	$(PYTHON) -m pytest
+	sh scripts/test
 
 lint: setup
 	.venv/bin/ruff format --check .
