@@ -284,7 +284,7 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
         "workflows": {messages.ROLLOUT},
         "updates": {messages.UPDATE},
         "signals": {messages.JUDGED},
-        "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN},
+        "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN, messages.WAY_BACK},
     }
     assert activities == set(constants().values()).difference(*found.values())
     assert messages.CHANGE_HOST in activities
