@@ -434,6 +434,8 @@ def _reasons(error: BaseException | None) -> tuple[str, ...]:
         last = error
         if isinstance(error, ApplicationError) and error.type == "Refused" and error.details:
             return tuple(_flat(error.details))
+        if isinstance(error, ApplicationError) and error.type == "Unanswered":
+            return (error.message,)  # it names the service; its own cause is only an errno
         error = error.__cause__
     if isinstance(last, FailureError):
         return (last.message,)
