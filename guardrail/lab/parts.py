@@ -165,6 +165,17 @@ def _scrapes(layout: Layout) -> dict[str, Any]:
             },
         ],
     }
+    exporters = {
+        "job_name": "exporter",
+        "scrape_interval": "2s",
+        "static_configs": [
+            {
+                "targets": [host.exporter_url.removeprefix("http://")],
+                "labels": {"host": host.name, "zone": host.zone},
+            }
+            for host in layout.hosts
+        ],
+    }
     return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "900ms"},
         "scrape_configs": [
@@ -172,6 +183,7 @@ def _scrapes(layout: Layout) -> dict[str, Any]:
             job("load", layout.load_url),
             job("ring", layout.ring_url),
             probes,
+            exporters,
         ],
     }
 

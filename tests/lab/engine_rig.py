@@ -144,7 +144,7 @@ kind: Rollout
 metadata: {{name: {name}}}
 spec:
   fleet: {fleet}
-  change: {{name: {change}, from: {old}, to: 1.8.8}}
+  change: {{name: {change}, from: {old}, to: {new}}}
   stages: [{stages}]
 """
 
@@ -270,6 +270,7 @@ class Engine:
         stages: str = "1, 100%",
         change: str = "keep-registered",
         old: str = "1.8.7",
+        new: str = "1.8.8",
         consul: str = "",
     ) -> tuple[str, str]:
         """A rollout's name and its file, with its fleet; `hosts` is a pattern of names."""
@@ -284,6 +285,7 @@ class Engine:
             name=f"roll-{self.count}",
             change=change,
             old=old,
+            new=new,
             stages=stages,
         )
         path.write_text(text)
