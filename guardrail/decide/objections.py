@@ -16,6 +16,7 @@ from guardrail.decide.found import (
 )
 from guardrail.decide.merge import Resolved
 from guardrail.decide.waves import START, label
+from guardrail.model.fleet import UNKNOWN_DOMAIN
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
 
@@ -270,6 +271,12 @@ def _warn_hosts(plan: Plan, found: Found) -> list[str]:
         said.append(
             f"{counted(len(unknown))} with no known role, so every policy on roles covers them: "
             f"{named(unknown)}"
+        )
+    homeless = [host.name for host in plan.hosts if host.failure_domain == UNKNOWN_DOMAIN]
+    if homeless:
+        said.append(
+            f"{counted(len(homeless))} that do not say their failure domain, taken together as one "
+            f"({UNKNOWN_DOMAIN}): {named(homeless)}"
         )
     if found.hosts and not plan.policies:
         said.append(f"no policy covers any host of fleet {plan.fleet}; the built-in limits apply")

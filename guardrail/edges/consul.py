@@ -12,11 +12,8 @@ from urllib.parse import quote
 
 from guardrail.edges.consul_api import ConsulApi, Scope, together
 from guardrail.errors import Refused, Unanswered
-from guardrail.model.fleet import ConsulInventory, Fleet, Host
+from guardrail.model.fleet import UNKNOWN_DOMAIN, ConsulInventory, Fleet, Host
 from guardrail.ports import CatalogEntry
-
-UNKNOWN_DOMAIN = "unknown"
-"""The failure domain of hosts that do not say theirs; all of them together are one."""
 
 _ALIVE = 1
 _MEMBERS_FOR = 0.5  # seconds that one list of members serves everyone who asks

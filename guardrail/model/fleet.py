@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from guardrail.model.common import Secret, Tls
 
 
+UNKNOWN_DOMAIN = "unknown"
+"""The failure domain of hosts that do not say theirs; all of them together are one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One machine that can be changed and reverted on its own; its key is (inventory, name).

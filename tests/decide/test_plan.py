@@ -400,6 +400,11 @@ def test_hosts_without_a_known_role_and_fleets_without_a_policy_are_warned_of():
     assert "no policy covers any host" in plan(hosts(2)).warnings[0]
 
 
+def test_hosts_that_do_not_say_their_failure_domain_are_warned_of():
+    made = plan(hosts(2, domains=["unknown"]), policies=[CRITICAL])
+    assert any("do not say their failure domain" in warning for warning in made.warnings)
+
+
 # ---------------------------------------------------------------- time
 
 
