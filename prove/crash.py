@@ -25,10 +25,10 @@ WANTED = {
     "full": 10,
 }
 """Blows of each kind."""
-HOSTS, BLOWS = 40, 4
-"""Hosts of one operation, and blows that it takes."""
-TAKES = {"store": 15.0}
-"""Seconds for which a host is away, where it is not 0.8: at work for longer than the loss lasts."""
+HOSTS, BLOWS, TAKES = 40, 4, 0.8
+"""Hosts of one operation, blows that it takes, and seconds for which a host is away."""
+SHAPES = {"store": (9, 1, 30.0)}
+"""The same where it is another: hosts at work for longer than a blocked one is left alone."""
 FULL = "plan store full or gone at the start, and room again"
 
 
@@ -40,16 +40,17 @@ def rows(kind: str, wanted: int, tries: int, say: Callable[[str], None]) -> Iter
     ):
         done = 0
         while done < tries:
-            outcome = _one(parts, kind, min(BLOWS, tries - done))
+            outcome = _one(parts, kind, tries - done)
             say(_told(outcome))
             done += max(1, outcome.blows)
             yield row_of(outcome, wanted)
 
 
-def _one(parts: Rig, kind: str, blows: int) -> Outcome:
+def _one(parts: Rig, kind: str, most: int) -> Outcome:
     seed = time.time_ns() % 1_000_000
     if kind != "full":
-        return ordeal(parts, kind, seed, hosts=HOSTS, blows=blows, takes=TAKES.get(kind, 0.8))
+        hosts, blows, takes = SHAPES.get(kind, (HOSTS, BLOWS, TAKES))
+        return ordeal(parts, kind, seed, hosts=hosts, blows=min(blows, most), takes=takes)
     outcome = Outcome(kind, f"full-{seed}", seed, 4, blows=1)
     outcome.other = full_at_start(parts, folder_gone=bool(seed % 2))
     return outcome

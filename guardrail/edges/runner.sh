@@ -67,6 +67,13 @@ claim() {
 claim_or_end() {
     claim && return
     [ $? -eq 1 ] && end refused "a newer attempt has asked on this host ($stored); this one is lease $lease, turn $turn, attempt $attempt"
+    unwritable
+}
+
+# Only what never began is blocked: an earlier attempt of this turn may have, and can be read still.
+unwritable() {
+    [ ! -e "$run/status" ] || report_status
+    [ ! -e "$run/begun" ] || end running "the steps have begun, and nothing can be written to $state on the host to wait for them: make room there"
     end blocked "nothing can be written to $state on the host: make room, or let this user write there"
 }
 
@@ -184,7 +191,7 @@ myself="$operation $host $direction turn $turn"
 mine=$state/runs/$operation/$host run=$state/runs/$operation/$host/$direction-$turn
 lock=$state/locks/$agent@$(uname -n | tr -c 'A-Za-z0-9.\n-' _)
 mkdir -p "$mine" "$state/locks" 2>/dev/null || end blocked "the folder $state cannot be made on the host: let this user write there, or set GUARDRAIL_STATE"
-(exec 9>>"$lock") 2>/dev/null || end blocked "nothing can be written to $state on the host: make room, or let this user write there"
+(exec 9>>"$lock") 2>/dev/null || unwritable
 touch "$state/runs/$operation"
 # Beside the rest: nobody waits for the removal of what is old.
 find "$state/runs" -mindepth 1 -maxdepth 1 -type d -mtime +30 ! -name "$operation" -exec rm -rf {} + </dev/null >/dev/null 2>&1 &

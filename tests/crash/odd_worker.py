@@ -2,12 +2,15 @@
 
     python odd_worker.py WORKER_ARGUMENT...
 
-The worker as `python -m guardrail_workflows.worker` runs it, with two additions. Every answer that
-a host's runner gives is written down, one JSON line each, in the file CRASH_SEEN: only there a
-refused token can be seen, since the worker that was refused has nobody left to tell. And each
-SIGUSR1 sets the clock an hour ahead for all that asks `time.time`, as a clock that jumps does.
+The worker as `python -m guardrail_workflows.worker` runs it, with three additions. Every answer
+that a host's runner gives is written down, one JSON line each, in the file CRASH_SEEN: only there
+a refused token can be seen, since the worker that was refused has nobody left to tell. Each SIGUSR1
+sets the clock an hour ahead for all that asks `time.time`, as a clock that jumps does. And work on
+a host does not hear that it was cancelled, as that of a worker cut off from Temporal, but not from
+the hosts, does not: then only the host itself can refuse it.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -28,6 +31,7 @@ def jumped_time() -> float:
 time.time = jumped_time  # before anything could have kept the true one
 
 from guardrail.edges import exec as exec_driver  # noqa: E402
+from guardrail_workflows import activities  # noqa: E402
 from guardrail_workflows.worker import main  # noqa: E402
 
 run_steps = exec_driver.run_steps  # type: ignore[attr-defined]
@@ -47,6 +51,19 @@ def note(line: str) -> None:
 
 
 exec_driver.run_steps = seen  # type: ignore[attr-defined]
+
+change_host = activities.change_host  # type: ignore[attr-defined]
+deaf: set[asyncio.Task[Any]] = set()
+
+
+async def stubborn(*given: Any, **named: Any) -> Any:
+    task = asyncio.create_task(change_host(*given, **named))
+    deaf.add(task)
+    task.add_done_callback(deaf.discard)
+    return await asyncio.shield(task)
+
+
+activities.change_host = stubborn  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, lambda number, _: jumps.append(number))
