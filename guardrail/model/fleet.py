@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from guardrail.model.common import Secret, Tls
 
-
 UNKNOWN_DOMAIN = "unknown"
 """The failure domain of hosts that do not say theirs; all of them together are one."""
 
