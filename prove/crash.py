@@ -1,5 +1,6 @@
 """How often did all that matters survive that something died? (tests/crash, by the hundred)"""
 
+import shutil
 import sys
 import tempfile
 import time
@@ -12,6 +13,7 @@ sys.path.insert(0, str(TESTS))
 from crash.ordeal import NEEDS, SAID, Outcome, full_at_start, ordeal  # noqa: E402
 from crash.parts import Rig, rig  # noqa: E402
 
+from guardrail.errors import GuardrailError  # noqa: E402
 from prove.rows import CRASH, Row  # noqa: E402
 
 WANTED = {
@@ -33,27 +35,35 @@ FULL = "plan store full or gone at the start, and room again"
 
 
 def rows(kind: str, wanted: int, tries: int, say: Callable[[str], None]) -> Iterator[Row]:
-    """At least that many blows of a kind, a row for each operation as soon as it has ended."""
-    with (
-        tempfile.TemporaryDirectory(prefix="prove-", ignore_cleanup_errors=True) as folder,
-        rig(Path(folder) / "rig", workers=NEEDS.get(kind, 1)) as parts,
-    ):
-        done = 0
-        while done < tries:
-            outcome = _one(parts, kind, tries - done)
-            say(_told(outcome))
-            done += max(1, outcome.blows)
+    """At least that many blows of a kind, a row for each operation as soon as it has ended.
+
+    Ends early when the parts themselves are lost; their folder is kept when anything was wrong.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"prove-{kind}-"))
+    good = True
+    with rig(folder / "rig", workers=NEEDS.get(kind, 1)) as parts:
+        while good and tries > 0:
+            outcome = _one(parts, kind, tries)
+            good = not outcome.wrong
+            tries -= outcome.blows
+            say(_told(outcome) + ("" if good else f"; see {folder}"))
             yield row_of(outcome, wanted)
+    if good:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _one(parts: Rig, kind: str, most: int) -> Outcome:
+    """One operation to its end; one that came to none is an outcome, too."""
     seed = time.time_ns() % 1_000_000
-    if kind != "full":
-        hosts, blows, takes = SHAPES.get(kind, (HOSTS, BLOWS, TAKES))
+    hosts, blows, takes = SHAPES.get(kind, (HOSTS, BLOWS, TAKES))
+    try:
+        if kind == "full":
+            wrong = full_at_start(parts, folder_gone=bool(seed % 2))
+            return Outcome(kind, f"full-{seed}", seed, 8, blows=1, other=wrong)
         return ordeal(parts, kind, seed, hosts=hosts, blows=min(blows, most), takes=takes)
-    outcome = Outcome(kind, f"full-{seed}", seed, 4, blows=1)
-    outcome.other = full_at_start(parts, folder_gone=bool(seed % 2))
-    return outcome
+    except (AssertionError, GuardrailError) as fault:
+        said = f"{type(fault).__name__}: {fault}"
+        return Outcome(kind, f"{kind}-{seed}", seed, hosts, blows=1, other=[said])
 
 
 def row_of(outcome: Outcome, wanted: int) -> Row:

@@ -127,6 +127,7 @@ def keep(path: Path, more: Row) -> Row:
     rows = read(path)
     row = added(so_far(path, more.name, more.wanted), stamped(more))
     rows[more.name] = row
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.part")
     listed = [asdict(row) for row in rows.values()]
     fresh.write_text(json.dumps({"rows": listed}, indent=1, ensure_ascii=False) + "\n")
