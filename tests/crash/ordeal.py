@@ -160,7 +160,7 @@ def ordeal(
 ) -> Outcome:
     """Run one operation through that many blows of a kind, and judge it. Same seed, same plan."""
     chance = random.Random(seed)
-    staging = 2.0 if kind == "zombie" else 0.2
+    staging = 1.5 if kind == "zombie" else 0.2
     name = f"{kind}-{seed}-{uuid.uuid4().hex[:4]}"
     fleet = HostFleet(name, rig.hosts, hosts, takes, staging)
     outcome = Outcome(kind, fleet.name, seed, hosts)
