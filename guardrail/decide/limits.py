@@ -17,8 +17,11 @@ SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice th
 
 def away(state: State) -> int:
     """How many hosts this operation has taken away, or fears it has."""
-    flying = sum(1 << flight.index for flight in state.in_flight)
-    return (flying | not_serving(state)).bit_count()
+    lost = not_serving(state)
+    if not lost:
+        return len(state.in_flight)  # without making a set: it is asked twice an event
+    flying = sum(1 for flight in state.in_flight if not lost >> flight.index & 1)
+    return flying + lost.bit_count()
 
 
 def not_serving(state: State) -> int:
@@ -53,8 +56,11 @@ def away_by_domain(state: State) -> Counter[int]:
     """Hosts away in each failure domain."""
     domains = state.course.domains
     flying = [flight.index for flight in state.in_flight]
-    lost = not_serving(state) & ~sum(1 << index for index in flying)
-    return Counter(domains[index] for index in (*flying, *members(lost)))
+    counts = Counter([domains[index] for index in flying])
+    if lost := not_serving(state):
+        lost &= ~sum(1 << index for index in flying)
+        counts.update(domains[index] for index in members(lost))
+    return counts
 
 
 def rested(state: State, now: float) -> int:
