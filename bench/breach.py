@@ -20,6 +20,7 @@ from bench.parts import Bench, Shape, free_port, running, until
 from bench.rows import Row, spread
 from guardrail.cli.children import start
 from guardrail.lab import tools
+from guardrail.model import messages
 
 EVERY = 1.0
 SCRAPE = "200ms"
@@ -168,8 +169,15 @@ async def _appeared(address: str) -> float:
 
 
 async def _held_at(bench: Bench, name: str) -> float:
-    status = await bench.operations.status(name)
-    return max(hold.since for hold in status.holds)
+    """When the hold stood: the end of the workflow task that took the watcher's last report."""
+    handle = bench.operations.client.get_workflow_handle(messages.workflow_id(name))
+    told, held = False, 0.0
+    async for event in handle.fetch_history_events():
+        if event.HasField("workflow_execution_signaled_event_attributes"):
+            told = True
+        elif told and event.HasField("workflow_task_completed_event_attributes"):
+            told, held = False, event.event_time.ToMicroseconds() / 1e6
+    return held
 
 
 def _last_begun(bench: Bench, names: list[str], breach: float) -> list[float]:

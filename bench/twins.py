@@ -29,7 +29,7 @@ from guardrail.decide.plan import course_of, make_plan
 from guardrail.edges.compose import store_of
 from guardrail.edges.journal import journal_at
 from guardrail.files import Documents
-from guardrail.files.planfile import load_head, load_host, store_plan
+from guardrail.files.planfile import load_head, store_plan
 from guardrail.model import messages
 from guardrail.model.change import Change, RunProbe
 from guardrail.model.fleet import Host
@@ -131,7 +131,7 @@ class TwinActivities(Activities):
     @activity.defn(name=messages.CHANGE_HOST)
     async def change_made_up(self, task: HostTask) -> HostAnswer:
         """One host: its plan, its permit, its time, its answer."""
-        host = await asyncio.to_thread(load_host, self.store, task.plan, task.index)
+        host = await self.planned_host(task)
         beat = beats()
         beat("look")
         if not await self._go(task):

@@ -49,6 +49,12 @@ CONNECT = 3.0
 """Seconds a server may take to say its first word."""
 ANSWER = 4.0
 """Seconds a question may take; a worker killed a moment ago costs two of them."""
+TASK = timedelta(seconds=1)
+"""How long a worker may take for one task of a workflow, before another one is asked: a killed
+worker costs an operation this and a replay (0.1 s for 1,000 events). After three such losses the
+server gives more time by itself, so that a long replay on a slow machine ends."""
+SOON = 1.5
+"""Seconds after which a question to an operation is asked once more."""
 SAY = 15.0
 """Seconds a command may take: workers are asked again when an operation changes its run."""
 
@@ -258,7 +264,7 @@ class Operations:
                     id=messages.workflow_id(name),
                     task_queue=messages.TASK_QUEUE,
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                    task_timeout=timedelta(seconds=5),
+                    task_timeout=TASK,
                     memo={messages.MEMO_SUMMARY: "planning; nothing has begun"},
                     search_attributes=found,
                     static_summary=f"{request.rollout.name} on {request.fleet.name}",
@@ -354,6 +360,20 @@ class Operations:
                 raise await self._no_worker(operation, _short(error)) from None
             raise await self._fault(error, operation) from None
         return answer
+
+    async def _query_twice(self, operation: str, name: str, kind: type[T]) -> T:
+        """Now and then the server loses a question that meets the end of a workflow task."""
+        handle = self._handle(operation)
+        with contextlib.suppress(TimeoutError):
+            try:
+                soon = timedelta(seconds=SOON)
+                call = handle.query(name, result_type=kind, rpc_timeout=soon)
+                return await asyncio.wait_for(call, SOON + 1)
+            except RPCError as error:
+                if not _timed_out(error):
+                    raise
+        call = handle.query(name, result_type=kind, rpc_timeout=timedelta(seconds=ANSWER))
+        return await asyncio.wait_for(call, ANSWER + 1)
 
     async def _no_worker(self, operation: str, reason: str) -> Unanswered:
         """NoWorker if Temporal itself still answers; otherwise raises for Temporal."""

@@ -87,6 +87,15 @@ def load_host(store: PlanStore, digest: str, index: int) -> PlannedHost:
     return window[index % WINDOW]
 
 
+def known_host(digest: str, index: int) -> PlannedHost | None:
+    """That host where it is remembered, without asking any store; None where it is not."""
+    head = _heads.known(digest)
+    if head is None or not 0 <= index < head.hosts:
+        return None
+    window = _windows.known(head.windows[index // WINDOW])
+    return None if window is None else window[index % WINDOW]
+
+
 # ---------------------------------------------------------------- bytes
 
 
@@ -148,12 +157,19 @@ class _Lately(Generic[T]):
     kept: OrderedDict[str, T]
     lock: Lock
 
+    def known(self, digest: str) -> T | None:
+        """What is remembered; None where nothing is."""
+        with self.lock:
+            if digest not in self.kept:
+                return None
+            self.kept.move_to_end(digest)
+            return self.kept[digest]
+
     def get(self, digest: str, read: Callable[[], T]) -> T:
         """What is remembered, or what `read` answers. Two may read at once; that does no harm."""
-        with self.lock:
-            if digest in self.kept:
-                self.kept.move_to_end(digest)
-                return self.kept[digest]
+        known = self.known(digest)
+        if known is not None:
+            return known
         value = read()
         with self.lock:
             self.kept[digest] = value

@@ -23,7 +23,7 @@ from guardrail.edges.compose import Edges, edges_of
 from guardrail.edges.gate_reader import GateReader
 from guardrail.errors import InvalidFile, Refused, Unanswered
 from guardrail.files import Documents, load
-from guardrail.files.planfile import load_head, load_host, load_plan, store_plan
+from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
 from guardrail.model import messages
 from guardrail.model.change import Change
 from guardrail.model.fleet import Host
@@ -47,8 +47,10 @@ from guardrail_workflows.watching import watch
 
 T = TypeVar("T")
 
-QUERY_LIMIT = 2.0
-"""Seconds for asking an operation whether a host may begin."""
+QUERY_LIMIT = 0.5
+"""Seconds for asking an operation whether a host may begin. A later answer would be too old to
+begin with; and now and then the server loses a question that meets the end of a workflow task, for
+which all hosts of the operation would wait."""
 STORE_PATIENCE = 20.0
 STORE_AGAIN = 1.0
 """Seconds that work on a host waits for a plan store that is silent, and between two tries."""
@@ -165,6 +167,13 @@ class Activities:
                 )
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
+
+    async def planned_host(self, task: HostTask) -> PlannedHost:
+        """The host as it was planned; a thread reads the store, if it has to be read at all."""
+        known = known_host(task.plan, task.index)
+        if known is not None:
+            return known
+        return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
 
     async def _permitted(self, operation: str) -> bool:
         return (await self.permits.may_begin(operation)).allowed

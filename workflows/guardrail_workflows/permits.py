@@ -15,6 +15,9 @@ from guardrail.model.messages import MayBegin
 
 VALID = 0.3
 """Seconds from sending the question."""
+AHEAD = 0.15
+"""Seconds before an answer in use ends that the next question is sent, so that hosts need not wait
+for it: a question takes 10 to 200 ms at a busy operation."""
 PATIENCE = 10.0
 """Seconds of silence after which a host does not begin."""
 ASK_AGAIN = 0.05
@@ -47,15 +50,22 @@ class Permits:
         give_up = self.clock() + self.patience
         while self.clock() < give_up:
             if known.answer is not None and self.clock() < known.until:
+                if self.clock() >= known.until - AHEAD:
+                    self._send_one(operation, known)
                 return known.answer
             await self._question(operation, known, give_up - self.clock())
         return MayBegin(False, f"the operation gave no permit within {self.patience:g} s")
 
     async def _question(self, operation: str, known: _Known, limit: float) -> None:
         """Wait for the one question in flight, sending it if there is none."""
+        question = self._send_one(operation, known)
+        await asyncio.wait({question}, timeout=max(0.0, limit))
+
+    def _send_one(self, operation: str, known: _Known) -> asyncio.Task[None]:
+        """The one question in flight."""
         if known.question is None or known.question.done():
             known.question = asyncio.create_task(self._send(operation, known))
-        await asyncio.wait({known.question}, timeout=max(0.0, limit))
+        return known.question
 
     async def _send(self, operation: str, known: _Known) -> None:
         sent = self.clock()

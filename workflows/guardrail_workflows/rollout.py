@@ -62,6 +62,9 @@ HELD = SearchAttributeKey.for_bool("GuardrailHeld")
 DRAIN_FACTOR = 3.75
 """Times `run_events` (30,000 of 8,000) from which a run without a quiet moment is made to have one:
 nothing more is asked to begin until the next run. The server's limit is 51,200 events."""
+DRAIN_BYTES = 8_000_000
+"""Bytes of history from which the same is done: what hosts and the journal say is kept in it. The
+server warns at 10 MB, and ends a run at 50 MB."""
 REMEMBERED = 100
 """How many answered commands are remembered, so that saying one twice does nothing twice."""
 
@@ -153,11 +156,12 @@ class RolloutWorkflow:
     def _is_too_long(self) -> bool:
         """Whether this run must be made to have a quiet moment."""
         going = not self.state.finished and not self.state.draining
-        return going and self._events() >= self.drain_events
+        size = workflow.info().get_current_history_size()
+        return going and (self._events() >= self.drain_events or size >= DRAIN_BYTES)
 
     def _may_continue(self) -> bool:
         """A long history, and a quiet moment: nothing in flight and nobody being answered."""
-        long = self._events() >= self.run_events
+        long = self._events() >= self.run_events or self.state.draining
         quiet = not self.state.in_flight and not self.recorder.waiting
         return long and quiet and workflow.all_handlers_finished()
 
