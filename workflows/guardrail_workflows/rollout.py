@@ -86,7 +86,8 @@ class RolloutWorkflow:
         self.run_events = given.run_events
         self.drain_events = DRAIN_FACTOR * given.run_events
         self.state = State(_unplanned(given), given.request.operation)
-        self.answered: list[tuple[str, Said]] = []
+        self.loading = given.carried is not None
+        self.answered = list(given.carried.answered) if given.carried is not None else []
         self.wake_at: float | None = None
         self.watcher: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +143,7 @@ class RolloutWorkflow:
             start_to_close_timeout=timedelta(seconds=30),
         )
         self.state = carry.unpack(given.carried, course)
-        self.answered = list(given.carried.answered)
+        self.loading = False
         self.recorder.number = given.carried.events
         self.clock.reaches(given.carried.at)
         self._happen(WatchAgain(self.clock.now))
@@ -331,8 +332,14 @@ class RolloutWorkflow:
         self._happen(GateJudged(self._heard(report.at), report.turn, report.judgement))
 
     @workflow.update(name=messages.UPDATE)
-    def say(self, say: Say) -> Said:
-        """A person's command. Said twice with one id, it is obeyed once and answered twice."""
+    async def say(self, say: Say) -> Said:
+        """A person's command. Said twice with one id, it is obeyed once and answered twice.
+
+        Between two runs it waits for the course, for a moment: a pause must not be refused.
+        """
+        if self.loading:
+            await workflow.wait_condition(lambda: not self.loading)
+            self._may_be_said(say)
         known = dict(self.answered).get(say.id)
         if known is not None:
             return known
@@ -346,7 +353,7 @@ class RolloutWorkflow:
     @say.validator
     def _may_be_said(self, say: Say) -> None:
         """Refuse before anything is recorded."""
-        if say.id in dict(self.answered):
+        if self.loading or say.id in dict(self.answered):
             return
         if self.state.phase == "planned":
             raise ApplicationError("it is still being planned; say it again then", type="Refused")
