@@ -347,7 +347,8 @@ async def test_status_of_one_that_has_ended_needs_no_worker(tmp_path, address):
         assert (await desk.run("rollout", "watch", "over")).code == 0
     ended = await desk.run("rollout", "watch", "over")
     assert ended.code == 0
-    assert "over: completed" in (await desk.run("rollout", "status", "over")).out
+    shown = (await desk.run("rollout", "status", "over")).out
+    assert "completed: 4 of 4 hosts changed" in " ".join(shown.split())
 
 
 async def test_without_the_plan_hosts_are_numbers_and_that_is_said(desk):
