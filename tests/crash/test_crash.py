@@ -57,10 +57,16 @@ def test_every_host_is_changed_once_and_within_limits(
 
 
 def test_a_worker_that_comes_back_is_refused_by_the_hosts(parts: Rig) -> None:
-    outcome = ordeal(parts, "zombie", seed=3, hosts=6, blows=1)
-    sys.stdout.write(f"\nmeasured: {outcome}\n")
-    assert outcome.wrong == []
-    assert outcome.refused >= 1, "no token was refused: it was no zombie that asked"
+    """A zombie may find its host done already and ask nothing: then another one is made."""
+    refused = 0
+    for seed in (3, 4, 5, 6):
+        outcome = ordeal(parts, "zombie", seed=seed, hosts=6, blows=1)
+        sys.stdout.write(f"\nmeasured: {outcome}\n")
+        assert outcome.wrong == []
+        refused += outcome.refused
+        if refused:
+            return
+    pytest.fail("no token was refused: it was no zombie that asked")
 
 
 class NoStore:

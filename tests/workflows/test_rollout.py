@@ -224,7 +224,7 @@ async def test_what_happens_is_in_the_journal_once_and_in_order(server):
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_journal_that_cannot_be_written_holds_until_it_can(server):
-    world = World(course(1, 6), server.client, takes=0.2)
+    world = World(course(1, 6), server.client, takes=1.5)
     async with operation(server.client, world) as op:
         await op.until(lambda s: s.changed >= 1)
         world.unwritable = "no space left"
