@@ -37,7 +37,7 @@ class Try:
 
 async def rows(in_flight: int) -> list[Row]:
     """Twenty pauses with so many hosts in flight."""
-    takes = 1.5 if in_flight <= 100 else 4.0
+    takes = 1.5 if in_flight <= 100 else 6.0
     async with running(WORKERS) as bench:
         await _begin(bench, in_flight, takes)
         tries = [await _pause(bench, in_flight) for _ in range(TRIES)]

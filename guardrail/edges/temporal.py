@@ -49,10 +49,10 @@ CONNECT = 3.0
 """Seconds a server may take to say its first word."""
 ANSWER = 4.0
 """Seconds a question may take; a worker killed a moment ago costs two of them."""
-TASK = timedelta(seconds=1)
-"""How long a worker may take for one task of a workflow, before another one is asked: a killed
-worker costs an operation this and a replay (0.1 s for 1,000 events). After three such losses the
-server gives more time by itself, so that a long replay on a slow machine ends."""
+TASK = timedelta(seconds=2)
+"""How long a worker may take for one task of a workflow before another one is asked. A worker that
+is killed in the middle of one costs the operation this and a replay, of 0.2 ms an event on a busy
+machine; with 1 s, replays above 3,500 events came too late and were begun again (10 s in all)."""
 SOON = 1.5
 """Seconds after which a question to an operation is asked once more."""
 SAY = 15.0
