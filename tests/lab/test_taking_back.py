@@ -98,14 +98,15 @@ def most_away(found: Sequence[Work]) -> int:
 
 
 def newest_first(back: Sequence[Work], order: Sequence[str]) -> bool:
-    """Whether no host began to go back after an older one had ended."""
+    """Whether the hosts began to go back newest first, as far as LIMIT at once can tell.
+
+    Two that were asked together begin when each is ready: whoever began as number n was among the
+    first n + LIMIT that were to be asked.
+    """
     place = {name: number for number, name in enumerate(order)}
-    return all(
-        newer.began < (older.ended or newer.began + 1)
-        for newer in back
-        for older in back
-        if place[newer.host] > place[older.host]
-    )
+    expected = sorted((work.host for work in back), key=lambda host: -place[host])
+    begun = [work.host for work in sorted(back, key=lambda work: work.began)]
+    return all(host in expected[: number + LIMIT] for number, host in enumerate(begun))
 
 
 def in_plan_order(engine: Engine, file: str) -> list[str]:
