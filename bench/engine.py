@@ -8,9 +8,9 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.parts import Bench, Sampler, Shape, running, sampled
@@ -23,6 +23,7 @@ PAST = 2_000
 """Operations that have ended, for `rollout list`."""
 AT_ONCE = 24
 LISTS = 5
+GROWTH = "engine: time of 100,000 hosts over time of 10,000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,17 @@ def _rows(
             lost = f"{asked.unanswered} unanswered within 4 s" if asked.unanswered else ""
             rows.append(spread(f"{name}: {what} while it runs", times, "s", note=lost))
     return rows
+
+
+def growth(rows: Sequence[Row]) -> list[Row]:
+    """How much longer ten times the hosts take, where both were measured on a quiet machine."""
+    times = {row.name: row for row in rows if row.quiet}
+    small = times.get("engine, 10,000 hosts: time")
+    large = times.get("engine, 100,000 hosts: time")
+    if small is None or large is None:
+        return []
+    ratio = large.value / small.value
+    return [replace(large, name=GROWTH, value=ratio, unit="times", at_most=11.0, note="")]
 
 
 async def _ask(bench: Bench, name: str, asked: Asked) -> None:

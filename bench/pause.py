@@ -19,8 +19,9 @@ from guardrail.errors import Unanswered
 from guardrail.model.messages import Said, Say
 
 TRIES = 20
+KILLS = 10
 WORKERS = 2
-AFTER = 2.5
+AFTER = 1.9
 """Seconds beyond the answer in which begins are still looked for."""
 
 
@@ -150,7 +151,7 @@ async def killed() -> list[Row]:
     times: list[float] = []
     async with running(WORKERS) as bench:
         await _begin(bench, 100, 1.5)
-        for number in range(TRIES):
+        for number in range(KILLS):
             await _until_flying(bench, 100)
             times.append(await _killed_once(bench, number % WORKERS))
             await bench.add_worker()

@@ -44,6 +44,15 @@ def test_numbers_are_short(value, text):
     assert shown(value) == text
 
 
+def test_growth_is_told_only_where_both_fleets_met_a_quiet_machine():
+    times = [Row("engine, 10,000 hosts: time", 30.0, "s")]
+    assert engine.growth(times) == []
+    large = Row("engine, 100,000 hosts: time", 360.0, "s")
+    (row,) = engine.growth([*times, large])
+    assert (row.value, row.kept) == (12.0, False)
+    assert engine.growth([*times, stamped(large, 0.9)]) == []
+
+
 def test_a_shape_travels_in_the_request():
     shape = Shape(10, stages=("50%", "100%"), takes=0.5)
     assert shape_of(shape.request("op").rollout) == shape
