@@ -91,7 +91,9 @@ def _rows(
         rows.append(Row(f"{name}: {part}'s memory", peak, "MB", at_most=most, note=over))
     for what, times in (("status", asked.status), ("explain", asked.explain)):
         if times:
-            lost = f"{asked.unanswered} unanswered within 4 s" if asked.unanswered else ""
+            lost = (
+                f"{asked.unanswered} got no answer and are not in this" if asked.unanswered else ""
+            )
             rows.append(spread(f"{name}: {what} while it runs", times, "s", note=lost))
     return rows
 

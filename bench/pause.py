@@ -161,8 +161,8 @@ async def killed() -> list[Row]:
             "pause just after a worker was killed: until it is answered",
             times,
             "s",
-            at_most=2.0,
-            note=f"one of {WORKERS} workers, kill -9; the others take over",
+            note=f"one of {WORKERS} workers in turn, kill -9: about half of these kills hit "
+            "the one that does not hold the workflow, and cost nothing; the slowest is what counts",
         ),
         Row("pause just after a worker was killed: slowest answer", max(times), "s", at_most=2.0),
     ]

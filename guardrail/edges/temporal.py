@@ -362,7 +362,7 @@ class Operations:
         return answer
 
     async def _query_twice(self, operation: str, name: str, kind: type[T]) -> T:
-        """Now and then the server loses a question that meets the end of a workflow task."""
+        """Now and then a question to a busy operation gets no answer; why is not known."""
         handle = self._handle(operation)
         with contextlib.suppress(TimeoutError):
             try:

@@ -49,8 +49,8 @@ T = TypeVar("T")
 
 QUERY_LIMIT = 0.5
 """Seconds for asking an operation whether a host may begin. A later answer would be too old to
-begin with; and now and then the server loses a question that meets the end of a workflow task, for
-which all hosts of the operation would wait."""
+begin with, and all hosts of the operation would wait for it: now and then one takes seconds (seen
+at a busy operation; why is not known)."""
 STORE_PATIENCE = 20.0
 STORE_AGAIN = 1.0
 """Seconds that work on a host waits for a plan store that is silent, and between two tries."""
