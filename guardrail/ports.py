@@ -104,7 +104,8 @@ class Token:
 class StepRequest:
     """What the host-side runner is to do, once: `steps` in order, under the agent's lock.
 
-    `limit` is in seconds, for all steps together. `direction` is "forward" or "back".
+    `limit` is in seconds, for all steps together. `direction` is "forward" or "back". `run` tells
+    this operation from an earlier one of the same name; what that one left is none of its work.
     """
 
     operation: str
@@ -113,6 +114,7 @@ class StepRequest:
     token: Token
     steps: tuple[Command, ...]
     limit: float
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

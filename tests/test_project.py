@@ -347,8 +347,14 @@ def run_ci(folder: Path, test_recipe: str) -> subprocess.CompletedProcess[str]:
     (folder / ".ci").mkdir(parents=True)
     shutil.copy(TOP / ".ci" / "run", folder / ".ci" / "run")
     (folder / "Makefile").write_text(f'lint:\n\t@test -z "$$(cat)"\ntest:\n\t@{test_recipe}\n')
+    made = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # we may be run by make ourselves; this one is not
     return subprocess.run(
-        ["bash", folder / ".ci" / "run"], check=False, capture_output=True, text=True, timeout=60
+        ["bash", folder / ".ci" / "run"],
+        env={key: value for key, value in os.environ.items() if key not in made},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 

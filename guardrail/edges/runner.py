@@ -71,7 +71,10 @@ def arguments(host: Host, request: StepRequest) -> list[str]:
     token = request.token
     numbers = [token.lease, token.turn, token.attempt, max(1, int(request.limit))]
     steps = [part for step in request.steps for part in (str(len(step)), *checked(step))]
-    return [file_name(name) for name in names] + [str(number) for number in numbers] + steps
+    operation, *others = [file_name(name) for name in names]
+    # No file name of ours has an "@": what follows it is the run.
+    run = f"@{file_name(request.run)}" if request.run else ""
+    return [f"{operation}{run}", *others, *(str(number) for number in numbers), *steps]
 
 
 def checked(command: tuple[str, ...]) -> tuple[str, ...]:

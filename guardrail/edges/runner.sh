@@ -1,12 +1,13 @@
 {
 # How are the steps of a change run on a host once, whatever becomes of the connection?
 #
-#   sh -s -- OPERATION HOST AGENT DIRECTION LEASE TURN ATTEMPT LIMIT {COUNT WORD...}...   < this file
+#   sh -s -- OPERATION[@RUN] HOST AGENT DIRECTION LEASE TURN ATTEMPT LIMIT {COUNT WORD...}...   < this file
 #
 # Sent on standard input; the braces make the shell read all of it before the first line runs, so
 # that "go" can follow on the same stream. It needs sh, flock, setsid, timeout and the usual tools.
-# Names come as file names (edges/runner.py), LIMIT in whole seconds, each step as a count of words
-# and the words, which are run as they are: nothing is evaluated.
+# Names come as file names (edges/runner.py), and RUN tells operations of one name apart. LIMIT is in
+# whole seconds, each step a count of words and the words, which are run as they are: nothing is
+# evaluated.
 #
 # It says, one line each, after "guardrail:":
 #   ready               say "go" within 1 s, by this host's clock, or nothing begins
@@ -16,8 +17,8 @@
 #
 # Kept on the host, under the state folder:
 #   locks/AGENT@MACHINE               held (flock) for as long as steps of that agent run
-#   runs/OPERATION/HOST/token         the highest "LEASE TURN ATTEMPT" that ever asked
-#   runs/OPERATION/HOST/DIRECTION-TURN/{begun,output,status}   one run; never done twice
+#   runs/OPERATION@RUN/HOST/token     the highest "LEASE TURN ATTEMPT" that ever asked
+#   runs/OPERATION@RUN/HOST/DIRECTION-TURN/{begun,output,status}   one run; never done twice
 #   log                               a line for each begin and end
 set -u
 : "${HOME:=/}"
@@ -215,7 +216,7 @@ if [ -e "$run/begun" ]; then exec 9>&-; settle 0; fi
 claim_or_end
 echo "$myself" >"$lock.holder"
 mkdir -p "$run" || end blocked "nothing can be written to $state on the host"
-export GUARDRAIL_OPERATION="$operation" GUARDRAIL_HOST="$host" GUARDRAIL_DIRECTION="$direction" GUARDRAIL_TURN="$turn"
+export GUARDRAIL_OPERATION="${operation%%@*}" GUARDRAIL_HOST="$host" GUARDRAIL_DIRECTION="$direction" GUARDRAIL_TURN="$turn"
 setsid sh -c "$steps" guardrail-steps "$run" "$state/log" "$ready" "$old_umask" "$lease $turn $attempt" "$boot_id" "$operation $host $direction $agent token $lease.$turn.$attempt" "$@" </dev/null >/dev/null 2>&1 &
 exec 9>&-
 settle 1

@@ -57,6 +57,8 @@ SOON = 1.5
 """Seconds after which a question to an operation is asked once more."""
 SAY = 15.0
 """Seconds a command may take: workers are asked again when an operation changes its run."""
+HEAR_AGAIN = 0.1
+"""Seconds before a command that nobody heard is said again."""
 
 OPERATION = SearchAttributeKey.for_keyword("GuardrailOperation")
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
@@ -424,6 +426,17 @@ class Operations:
 
         Raises Refused with the operation's words, NoWorker, Unanswered.
         """
+        give_up = asyncio.get_running_loop().time() + SAY
+        while True:
+            try:
+                return await self._say(operation, say)
+            except _NotHeard:
+                if asyncio.get_running_loop().time() > give_up:
+                    unsure = f"nobody heard `{say.verb}` within {SAY:g} s; nothing was done"
+                    raise await self._no_worker(operation, unsure) from None
+            await asyncio.sleep(HEAR_AGAIN)
+
+    async def _say(self, operation: str, say: messages.Say) -> messages.Said:
         call = self._handle(operation).execute_update(
             messages.UPDATE,
             say,
@@ -434,11 +447,27 @@ class Operations:
         try:
             said: messages.Said = await self._ask(call, operation, SAY)
         except WorkflowUpdateFailedError as error:
+            if _unprocessed(error):
+                raise _NotHeard from None
             raise Refused(*_reasons(error.cause)) from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             unsure = f"nothing within {SAY:g} s; `{say.verb}` may still be taken: see its status"
             raise await self._no_worker(operation, unsure) from None
         return said
+
+
+class _NotHeard(Exception):
+    """The server gave the command up before the operation heard it."""
+
+
+def _unprocessed(error: WorkflowUpdateFailedError) -> bool:
+    """Whether the task that brought the command came back without a word about it.
+
+    The server says so where a worker that was stopped for a while comes back and ends a task that
+    it had begun before. Nothing was heard, nothing is in history: the same can be said again.
+    """
+    cause = error.cause
+    return isinstance(cause, ApplicationError) and cause.type == "UnprocessedUpdate"
 
 
 def _timed_out(error: RPCError) -> bool:

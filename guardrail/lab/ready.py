@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from guardrail.lab.health import fetch
-from guardrail.lab.layout import Layout
+from guardrail.lab.layout import SERVICE, Layout
 
 DEMAND = "max(rate(lab_scatter_total[5s]) / lab_db_capacity)"
 SUCCESS = "sum(rate(lab_boots_ok_total[5s])) / sum(rate(lab_boots_total[5s]))"
@@ -33,6 +33,19 @@ def value(layout: Layout, query: str) -> float | None:
     """The query's one value; None when it has none or several."""
     result = instant(layout, query)
     return float(result[0]["value"][1]) if len(result) == 1 else None
+
+
+def all_pass(layout: Layout) -> bool:
+    """The Consul servers list every host's service with all its checks passing.
+
+    An agent that was killed and started again is "failed" to the servers for a few seconds more.
+    """
+    path = f"/v1/health/service/{SERVICE}?passing"
+    try:
+        nodes = json.loads(fetch(layout.consul_address, 8500, path))
+        return len({node["Node"]["Node"] for node in nodes}) == layout.count
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_steady(layout: Layout, rate: float) -> bool:

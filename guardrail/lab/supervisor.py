@@ -23,7 +23,7 @@ from guardrail.lab import health, hosts, parts
 from guardrail.lab.layout import Layout
 from guardrail.lab.parameters import LOADS, Load
 from guardrail.lab.processes import Identity, descendants, ended, launch, marked, stop, wait_until
-from guardrail.lab.ready import DEMAND, SUCCESS, is_steady, value
+from guardrail.lab.ready import DEMAND, SUCCESS, all_pass, is_steady, value
 from guardrail.lab.register import Register, read_register
 from guardrail.lab.tools import Report, Tools, ensure
 
@@ -216,6 +216,8 @@ def settle(register: Register, say: Report) -> None:
     stored = health.fetch(boot.address, boot.port, f"/prewarm?lam={rate}", "POST").strip()
     say(f"cache: warm, {stored} keys")
     health.fetch(load.address, load.port, f"/ctl?lam={rate}", "POST")
+    if not wait_until(lambda: all_pass(layout), START_LIMIT, every=0.25):
+        raise NotStarted(f"consul: not every host passes its checks within {START_LIMIT:g} s")
     if not wait_until(lambda: is_steady(layout, rate), START_LIMIT, every=0.25):
         readings = f"demand {value(layout, DEMAND)}, success {value(layout, SUCCESS)}"
         raise NotStarted(f"prometheus: no steady state in {START_LIMIT:g} s: {readings}")

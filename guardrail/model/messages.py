@@ -96,13 +96,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class HostTask:
-    """One host to change: names, versions and digests, never command lines."""
+    """One host to change: names, versions and digests, never command lines.
+
+    run: Temporal's name for the first run of this operation's workflow; a name may be used again.
+    """
 
     operation: str
     plan: str
     index: int
     turn: int
     direction: Direction
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,13 +300,14 @@ async def test_what_is_no_command_is_refused(hands: Hands, command: Command) -> 
 
 async def test_steps_know_their_operation_and_leave_a_log(hands: Hands) -> None:
     step = ("sh", "-c", 'echo "$GUARDRAIL_OPERATION $GUARDRAIL_HOST $GUARDRAIL_DIRECTION"; umask')
-    result = await apply(hands, request(hands, step))
+    result = await apply(hands, replace(request(hands, step), run="run 1"))
     assert result.output.splitlines()[0] == f"op-1 {hands.host.name} forward"
     assert result.output.splitlines()[1] == f"{os.umask(os.umask(0o22)):04o}"
     log = [line.split() for line in (hands.state / "log").read_text().splitlines()]
     mine = [line[2:] for line in log if line[4] == hands.host.name]
     assert [line[0] for line in mine] == ["begin", "end"]
-    assert mine[0][1:7] == ["op-1", hands.host.name, "forward", hands.host.name, "token", "0.1.1"]
+    token = [hands.host.name, "token", "0.1.1"]
+    assert mine[0][1:7] == ["op-1@run%201", hands.host.name, "forward", *token]
 
 
 async def test_output_is_capped(hands: Hands) -> None:

@@ -149,6 +149,15 @@ async def test_a_second_attempt_after_a_lost_worker_changes_nothing_twice(world:
     assert world.hands.lines("running.log") == ["2"]
 
 
+async def test_an_operation_whose_name_was_used_before_does_its_own_work(world: World) -> None:
+    """Its turns begin anew, and what the former one of that name left is none of its work."""
+    assert (await world.work(world.job(token=Token(0, 9, 1), run="the first"))).outcome == "changed"
+    world.set("1", "1")
+    again = await world.work(world.job(run="the second"))
+    assert (again.outcome, world.hands.lines("running")) == ("changed", ["v2"])
+    assert world.hands.lines("running.log") == ["2", "2"]
+
+
 async def test_a_second_attempt_waits_for_steps_that_still_run(world: World) -> None:
     """The versions are right before the steps are over: only the host knows that they run."""
     mark = world.hands.adding("last", "sleep 1", 'echo end >>"$0"')

@@ -275,21 +275,22 @@ class Engine:
     ) -> tuple[str, str]:
         """A rollout's name and its file, with its fleet; `hosts` is a pattern of names."""
         self.count += 1
-        path = self.folder / f"rollout-{self.count}.yaml"
+        name = f"{self.folder.name}-{self.count}"  # the hosts' logs outlive an engine
+        path = self.folder / f"{name}.yaml"
         text = FILES.format(
             fleet=fleet,
             consul=consul or self.lab.consul_url,
             hosts=hosts,
             key=self.lab.ssh_key,
             known=self.lab.known_hosts,
-            name=f"roll-{self.count}",
+            name=name,
             change=change,
             old=old,
             new=new,
             stages=stages,
         )
         path.write_text(text)
-        return f"roll-{self.count}", str(path)
+        return name, str(path)
 
     def start(self, fleet: str, hosts: str, **what: str) -> str:
         """Start a rollout and see its plan; its name."""

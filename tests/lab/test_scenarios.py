@@ -270,7 +270,7 @@ def test_operations_outlive_a_killed_temporal_server(engine: Engine, fresh_lab: 
     engine.up()
     report(f"Temporal killed: up again on the same database after {now() - killed:.1f} s")
     status = engine.until_ended(name)
-    assert (status.phase, status.changed) == ("completed", 6)
+    assert (status.phase, status.changed) == ("completed", 6), engine("rollout", "status", name).out
     assert {x: restarts(lab.layout.host(x), began) for x in names} == dict.fromkeys(names, 1)
     report(f"completed {now() - killed:.1f} s after the kill; each host restarted once")
 

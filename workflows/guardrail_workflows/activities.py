@@ -296,6 +296,7 @@ def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> Hos
         old=plan.change.old,
         new=plan.change.new,
         token=Token(0, task.turn, activity.info().attempt),
+        run=task.run,
     )
 
 

@@ -60,6 +60,7 @@ class HostJob:
     old: str
     new: str
     token: Token
+    run: str = ""
 
     @property
     def target(self) -> str:
@@ -289,6 +290,7 @@ def _request(work: _Work, steps: Steps) -> StepRequest:
         token=job.token,
         steps=steps.apply,
         limit=work.left,
+        run=job.run,
     )
 
 

@@ -234,7 +234,8 @@ class RolloutWorkflow:
     async def _change(self, begin: BeginHost) -> None:
         """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
         course, state = self.state.course, self.state
-        task = HostTask(state.name, course.plan, begin.index, begin.turn, begin.direction)
+        run = workflow.info().first_execution_run_id
+        task = HostTask(state.name, course.plan, begin.index, begin.turn, begin.direction, run)
         try:
             said: HostAnswer = await workflow.execute_activity(
                 messages.CHANGE_HOST,

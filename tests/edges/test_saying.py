@@ -1,0 +1,69 @@
+"""Is a command said again that no worker heard, and only that?
+
+Which words the server has for it was seen with a worker that was stopped and came back
+(tests/crash); there it comes about by chance, so the server's side is played here.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from guardrail.edges import temporal
+from guardrail.edges.temporal import NoWorker, Operations
+from guardrail.errors import Refused
+from guardrail.model.messages import Said, Say
+
+PAUSE = Say("one id", "pause", "ann")
+HEARD = Said("holding", 0, ())
+NOT_HEARD = ApplicationError("not processed by worker", type="UnprocessedUpdate")
+
+
+@dataclass
+class Server:
+    """Answers each command with the next of what it was given; the last one stays."""
+
+    answers: list[Said | ApplicationError]
+    ids: list[str] = field(default_factory=list)
+
+    def get_workflow_handle(self, _: str) -> "Server":
+        return self
+
+    async def execute_update(self, _: str, say: Say, *, id: str, **rest: Any) -> Said:
+        self.ids.append(id)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, ApplicationError):
+            raise WorkflowUpdateFailedError(answer)
+        return answer
+
+
+def saying(*answers: Said | ApplicationError) -> tuple[Operations, Server]:
+    server = Server(list(answers))
+    return Operations(cast(Client, server), "nowhere"), server
+
+
+async def test_what_nobody_heard_is_said_again_under_its_id() -> None:
+    operations, server = saying(NOT_HEARD, NOT_HEARD, HEARD)
+    assert await operations.say("op", PAUSE) == HEARD
+    assert server.ids == ["one id"] * 3
+
+
+async def test_what_was_refused_is_not_said_again() -> None:
+    operations, server = saying(ApplicationError("no", ("it is held",), type="Refused"), HEARD)
+    with pytest.raises(Refused, match="it is held"):
+        await operations.say("op", PAUSE)
+    assert len(server.ids) == 1
+
+
+async def test_it_ends_with_nothing_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporal, "SAY", 0.0)
+
+    async def nobody(_: Operations, operation: str, reason: str) -> NoWorker:
+        return NoWorker("nowhere", reason)
+
+    monkeypatch.setattr(Operations, "_no_worker", nobody)
+    operations, _ = saying(NOT_HEARD)
+    with pytest.raises(NoWorker, match="nobody heard `pause`.* nothing was done"):
+        await operations.say("op", PAUSE)
