@@ -31,8 +31,8 @@ class Server:
     def get_workflow_handle(self, _: str) -> "Server":
         return self
 
-    async def execute_update(self, _: str, say: Say, *, id: str, **rest: Any) -> Said:
-        self.ids.append(id)
+    async def execute_update(self, _: str, say: Say, **rest: Any) -> Said:
+        self.ids.append(rest["id"])
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, ApplicationError):
             raise WorkflowUpdateFailedError(answer)
@@ -41,7 +41,7 @@ class Server:
 
 def saying(*answers: Said | ApplicationError) -> tuple[Operations, Server]:
     server = Server(list(answers))
-    return Operations(cast(Client, server), "nowhere"), server
+    return Operations(cast("Client", server), "nowhere"), server
 
 
 async def test_what_nobody_heard_is_said_again_under_its_id() -> None:
