@@ -1,0 +1,281 @@
+"""Which times are closed, when does it open again, and does a piece of work fit before it closes?
+
+`expand` turns wall times in named zones into closed intervals, once, when the plan is made; it is
+the only place that knows time zones. All other functions ask the `Calendar` that it made.
+
+A window is all moments at which the clock on the wall, in its zone, shows a time in it:
+
+    an hour that the clock passes twice (autumn)     is covered twice
+    an hour that the clock leaves out (spring)       is left out; a window that lies in it whole
+                                                     comes later by as much as the clock jumps,
+                                                     so it is never of no length
+    21:00 to 05:00 on fri                            ends on Saturday
+
+Deny beats allow, and with no allow entry all that is not denied is allowed. `settleBefore` ends
+the allowed time that much earlier. Over several policies the closed times are put together.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+from guardrail.model.calendar import Calendar, Closed, ClosedBy, Span, Window, Windows
+
+DAY = 86_400.0
+HORIZON = 60 * DAY
+"""How far ahead times are computed: far longer than an operation takes."""
+
+MARGIN = 3
+"""Days before and after the horizon that are computed as well, for windows that reach into it."""
+
+LOOK = 3 * 3600.0
+"""Clock changes are looked for so far apart (seconds); none are as near to each other."""
+
+
+def expand(windows: Iterable[Windows], begin: float, horizon: float = HORIZON) -> Calendar | None:
+    """The calendar from `begin` (seconds since the epoch) on; None where there are no windows.
+
+    Raises zoneinfo.ZoneInfoNotFoundError (a KeyError) for a zone that the machine does not know.
+    """
+    until = begin + horizon
+    rules: list[ClosedBy] = []
+    closed: list[Closed] = []
+    for each in windows:
+        for rule, spans in _closing(each, begin, until):
+            zone = ZoneInfo(each.timezone)
+            kept = [span for span in spans if span[1] > begin and span[0] < until]
+            closed += [_closed(span, len(rules), zone) for span in kept]
+            rules.append(rule)
+    if not rules:
+        return None
+    closed.sort(key=lambda one: (one.begin, one.end, one.by))
+    back = [one for one in closed if rules[one.by].binds_back]
+    return Calendar(until, tuple(rules), tuple(closed), _spans(closed), _spans(back))
+
+
+def _closing(each: Windows, begin: float, until: float) -> Iterator[tuple[ClosedBy, list[Span]]]:
+    """What one policy's windows close, each with why."""
+    base = ClosedBy("", "", each.timezone, each.origin, each.rollback == "same")
+    for window in each.deny:
+        settle, peak = window.settle_before, window.peak and each.covers_peak
+        rule = replace(
+            base,
+            reason=window.reason,
+            written=str(window),
+            origin=window.origin,
+            settle=settle,
+            peak=peak,
+        )
+        spans = [(b - settle, e) for b, e in _occurrences(window, each.timezone, begin, until)]
+        yield rule, spans if peak else list(union(spans))
+    if each.allow:
+        written = f"outside {' and '.join(map(str, each.allow))}"
+        reasons = [window.reason for window in each.allow if window.reason]
+        reason = f"outside the allowed time ({'; '.join(reasons)})" if reasons else ""
+        yield replace(base, reason=reason, written=written), _outside(each, begin, until)
+
+
+def _outside(each: Windows, begin: float, until: float) -> list[Span]:
+    """All times but the allowed ones; each of those ends `settle_before` earlier."""
+    allowed = union(
+        (b, e - window.settle_before)
+        for window in each.allow
+        for b, e in union(_occurrences(window, each.timezone, begin, until))
+    )
+    first, last = begin - MARGIN * DAY, until + MARGIN * DAY
+    edges = [first, *(edge for span in allowed for edge in span), last]
+    return [(b, e) for b, e in zip(edges[::2], edges[1::2], strict=True) if b < e]
+
+
+def _closed(span: Span, by: int, zone: ZoneInfo) -> Closed:
+    begin, end = span
+    return Closed(begin, end, by, _offset(zone, begin), _offset(zone, end))
+
+
+def _spans(closed: Iterable[Closed]) -> tuple[Span, ...]:
+    return union((one.begin, one.end) for one in closed)
+
+
+def union(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same times as few spans, in order; what is of no length is left out."""
+    joined: list[Span] = []
+    for begin, end in sorted(span for span in spans if span[0] < span[1]):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return tuple(joined)
+
+
+# ---------------------------------------------------------------- from the wall to the epoch
+
+
+def _occurrences(window: Window, timezone: str, begin: float, until: float) -> Iterator[Span]:
+    """Every time that a window comes, from some days before `begin` to some after `until`."""
+    zone = ZoneInfo(timezone)
+    first = datetime.fromtimestamp(begin, zone).date() - timedelta(days=MARGIN)
+    last = datetime.fromtimestamp(until, zone).date() + timedelta(days=MARGIN)
+    steady = tuple(_steady(zone, begin - 2 * MARGIN * DAY, until + 2 * MARGIN * DAY))
+    for number in range((last - first).days + 1):
+        day = first + timedelta(days=number)
+        if window.on(day):
+            yield from _of_day(window, day, zone, steady)
+
+
+Steady = tuple[float, float, float]
+"""From when to when (seconds since the epoch) clocks are this many seconds east of UTC."""
+
+
+def _of_day(window: Window, day: date, zone: ZoneInfo, steady: Sequence[Steady]) -> list[Span]:
+    """The window that begins on that day: one span, or two where the clock goes back in it."""
+    start = datetime.combine(day, time()) + timedelta(minutes=window.begins)  # a wall time
+    wall = start.replace(tzinfo=UTC).timestamp()
+    length = window.minutes * 60.0
+    found = [
+        (max(since, wall - offset), min(to, wall + length - offset)) for since, to, offset in steady
+    ]
+    shown = list(union(found))
+    if shown:
+        return shown
+    shifted = start.replace(tzinfo=zone).timestamp()
+    return [(shifted, shifted + length)]
+
+
+def _steady(zone: ZoneInfo, begin: float, until: float) -> Iterator[Steady]:
+    """The stretches of time between two changes of the clock."""
+    since, offset, at = begin, _offset(zone, begin), begin
+    while at < until:
+        after = min(until, at + LOOK)
+        if _offset(zone, after) != offset:
+            change = _change(zone, at, after)
+            yield since, change, offset
+            since, offset = change, _offset(zone, change)
+        at = after
+    yield since, until, offset
+
+
+def _change(zone: ZoneInfo, before: float, after: float) -> float:
+    """The second at which the clocks are changed between two times."""
+    low, high, old = int(before), int(after) + 1, _offset(zone, before)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _offset(zone, middle) == old else (low, middle)
+    return float(high)
+
+
+def _offset(zone: ZoneInfo, at: float) -> float:
+    offset = datetime.fromtimestamp(at, zone).utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0
+
+
+# ---------------------------------------------------------------- asking a calendar
+
+
+def span_at(calendar: Calendar, at: float, *, back: bool = False) -> Span | None:
+    """The closed time around `at`; None while it is open. After the calendar's end it is closed."""
+    if at >= end_of(calendar, back=back):
+        return calendar.until, float("inf")
+    spans = calendar.shut_back if back else calendar.shut
+    number = bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return spans[number] if number >= 0 and at < spans[number][1] else None
+
+
+def closed_at(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
+    """What closes it at `at`: of several the one that ends last. None while it is open, and after
+    the calendar's end."""
+    there = [one for one in _binding(calendar, back=back) if one.begin <= at < one.end]
+    return max(there, key=lambda one: (one.end, -one.begin, -one.by), default=None)
+
+
+def next_open(calendar: Calendar, at: float, *, back: bool = False) -> float | None:
+    """When it is open: `at` itself, or the end of the closed time around it; None: not before the
+    calendar's end."""
+    around = span_at(calendar, at, back=back)
+    opens = at if around is None else around[1]
+    return opens if opens < end_of(calendar, back=back) else None
+
+
+def next_close(calendar: Calendar, at: float, *, back: bool = False) -> float:
+    """When the closed time after `at` begins (`at` itself is open): its end closes a calendar."""
+    spans = calendar.shut_back if back else calendar.shut
+    number = bisect_right(spans, at, key=lambda span: span[0])
+    begins = spans[number][0] if number < len(spans) else float("inf")
+    return min(begins, end_of(calendar, back=back))
+
+
+def fits(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> bool:
+    """Whether work that begins at `at` and takes so long ends before it closes again."""
+    if span_at(calendar, at, back=back) is not None:
+        return False
+    return at + seconds < next_close(calendar, at, back=back)
+
+
+def first_fit(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> float | None:
+    """The first time from `at` on at which such work fits; None: not before the calendar's end."""
+    opens = next_open(calendar, at, back=back)
+    while opens is not None:
+        closes = next_close(calendar, opens, back=back)
+        if opens + seconds < closes:
+            return opens
+        opens = next_open(calendar, closes, back=back)
+    return None
+
+
+def longest_open(calendar: Calendar, since: float) -> Span:
+    """The longest open time from `since` to the calendar's end; of no length if there is none."""
+    edges = [since, *(edge for span in calendar.shut for edge in span), calendar.until]
+    stretches = [
+        (max(since, b), min(e, calendar.until))
+        for b, e in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    longest = max(stretches, key=lambda span: span[1] - span[0])
+    return longest if longest[0] < longest[1] else (since, since)
+
+
+def closing(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
+    """What begins the closed time at exactly `at` (see `next_close`)."""
+    there = [one for one in _binding(calendar, back=back) if one.begin == at]
+    return min(there, key=lambda one: (-one.end, one.by), default=None)
+
+
+def peak_seen_at(calendar: Calendar, since: float) -> float | None:
+    """When one whole peak of each kind that began at `since` or later is over; None: not before
+    the calendar's end. The time to settle before a peak is no part of it."""
+    ends = [_peak_end(calendar, by, since) for by, rule in enumerate(calendar.rules) if rule.peak]
+    known = [end for end in ends if end is not None and end < calendar.until]
+    return max(known) if ends and len(known) == len(ends) else None
+
+
+def _peak_end(calendar: Calendar, by: int, since: float) -> float | None:
+    settle = calendar.rules[by].settle
+    whole = (one.end for one in calendar.closed if one.by == by and one.begin + settle >= since)
+    return min(whole, default=None)
+
+
+def end_of(calendar: Calendar, *, back: bool = False) -> float:
+    """The end of what is known; where nothing binds going back, that has none."""
+    return calendar.until if calendar.binds_back or not back else float("inf")
+
+
+def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
+    return (one for one in calendar.closed if not back or calendar.rules[one.by].binds_back)
+
+
+# ---------------------------------------------------------------- in words
+
+
+def local(at: float, offset: float) -> str:
+    """`2026-11-30 10:00 UTC-08:00`: a time on clocks that are `offset` seconds east of UTC."""
+    shown = datetime.fromtimestamp(at, timezone(timedelta(seconds=offset)))
+    return f"{shown:%Y-%m-%d %H:%M} {shown.tzname()}"
+
+
+def span_words(seconds: float) -> str:
+    """`15 min`, `1 h 30 min`, `45 s`."""
+    left, parts = round(seconds), []
+    for size, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        parts += [f"{count} {name}"] if count else []
+    return " ".join(parts[:2]) or "0 s"
