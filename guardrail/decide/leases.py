@@ -62,7 +62,7 @@ def ask(table: Table, wanted: Wanted, now: float) -> tuple[Table, Answer]:
         return _renewed(table, mine, wanted, now)
     if mine is not None and not wanted.keep:
         table, mine = _without(table, name), None
-    table = _heard(table, mine, now)
+    table = _over(_heard(table, mine, now), name, wanted.turn - 1, now)
     reasons = blockers(table, wanted, now)
     if reasons:
         return _queued(table, wanted, now), Answer("waits", reasons)
@@ -77,11 +77,10 @@ def look(table: Table, wanted: Wanted, now: float) -> Answer:
 def _is_late(table: Table, wanted: Wanted) -> bool:
     """Whether it comes from a keeper that was replaced, or after its lease was given back."""
     name = wanted.holder.operation
-    known = [turn for operation, turn, _ in table.ended if operation == name]
-    known += [w.turn - 1 for w in table.waiting if w.holder.operation == name]
     mine = table.of(name)
-    known += [mine.turn - 1] if mine is not None else []
-    return any(wanted.turn <= turn for turn in known)
+    over = [turn for operation, turn, _ in table.ended if operation == name]
+    over += [mine.turn - 1] if mine is not None else []
+    return any(wanted.turn <= turn for turn in over)
 
 
 def _broken(table: Table, mine: Lease | None, wanted: Wanted) -> Answer | None:
@@ -274,8 +273,14 @@ def give_back(table: Table, done: Done, now: float) -> Table:
     if mine is not None and mine.turn <= done.turn:
         table = _without(table, name)
     waiting = tuple(w for w in table.waiting if w.holder.operation != name or w.turn > done.turn)
-    ended = tuple(e for e in table.ended if e[0] != name or e[1] > done.turn)
-    return replace(table, waiting=waiting, ended=(*ended, (name, done.turn, now)))
+    return _over(replace(table, waiting=waiting), name, done.turn, now)
+
+
+def _over(table: Table, name: str, turn: int, now: float) -> Table:
+    """Asks of that operation with this turn or a lower one are late from now on."""
+    last = max((e[1] for e in table.ended if e[0] == name), default=turn)
+    rest = tuple(e for e in table.ended if e[0] != name)
+    return replace(table, ended=(*rest, (name, max(last, turn), now)))
 
 
 def breaking(table: Table, said: Break) -> tuple[Lease, ...]:

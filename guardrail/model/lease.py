@@ -185,9 +185,13 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All leases. last: the highest token given. ended: the last turn that an operation gave back,
-    and when (an ask that comes late is then known to be late). careful_until: a table that was
-    lost knows no holders; until then they say so, and nobody gets a lease."""
+    """All leases.
+
+    last: the highest token given. ended: the last turn of an operation that is over (given back,
+    or replaced by a later one) and since when, so that an ask that comes late is known to be late.
+    careful_until: a table that was lost knows no holders; until then they say so, and nobody gets
+    a lease.
+    """
 
     last: int = 0
     leases: tuple[Lease, ...] = ()

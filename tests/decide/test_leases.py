@@ -281,6 +281,8 @@ class Anything(RuleBasedStateMachine):
         self.table = Table()
         self.now = 1_000.0
         self.turn = dict.fromkeys(NAMES, 0)
+        self.turn_at = dict.fromkeys(NAMES, 0.0)
+        self.lost_at_turn = dict.fromkeys(NAMES, -1)
         self.last = {}
         self.beliefs = {}
         self.tokens = [0]
@@ -291,8 +293,9 @@ class Anything(RuleBasedStateMachine):
         self.table, answer = leases.ask(self.table, want, self.now)
         assert all(self.table.of(x.holder.operation) == x for x in others)
         if want.turn < self.turn[name]:
-            late = self.table.of(name)
-            assert late is None or late.turn > want.turn or answer.word != "granted"
+            known = self.lost_at_turn[name] < self.turn[name]
+            known = known and self.now < self.turn_at[name] + leases.REMEMBER
+            assert answer.word == "superseded" or not known
             return  # a zombie's: its operation does not hear it
         if answer.grant is not None:
             token = answer.grant.token
@@ -308,6 +311,7 @@ class Anything(RuleBasedStateMachine):
           urgent=st.booleans())  # fmt: skip
     def asks(self, name, what, keep, urgent):
         self.turn[name] += 1
+        self.turn_at[name] = self.now
         had = self.beliefs.get(name)
         keep = keep and had is not None
         if not keep:
@@ -327,6 +331,7 @@ class Anything(RuleBasedStateMachine):
     def gives_back(self, name):
         self.beliefs.pop(name, None)
         self.turn[name] += 1
+        self.turn_at[name] = self.now
         self.table = leases.give_back(self.table, Done(name, self.turn[name]), self.now)
 
     @rule(role=st.sampled_from(("memcached", "web", "db")))
@@ -342,6 +347,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule()
     def the_table_is_lost(self):
+        self.lost_at_turn = dict(self.turn)
         self.table = leases.opened(self.now, careful=True)
 
     @invariant()
