@@ -4,19 +4,19 @@ import typer
 
 from guardrail.cli.json_out import dump
 from guardrail.cli.session import progress
-from guardrail.cli.start import refused
+from guardrail.cli.start import not_planned
 from guardrail.cli.talk import tell
 from guardrail.cli.text import Look, clean, stamp
 from guardrail.cli.view import Snapshot, trends_from
 from guardrail.edges.temporal import Known, NoWorker, Operations
-from guardrail.errors import Refused
+from guardrail.errors import GuardrailError, Refused
 from guardrail.model import messages
 from guardrail.model.messages import Status
 from guardrail.model.operation import FINAL
 
 
 async def snapshot_of(operations: Operations, operation: str) -> Snapshot:
-    """Status and gate trends now. Raises Refused when its workflow ended without an end."""
+    """Status and gate trends now. Raises Refused or NoPlan when it ended without an end."""
     status = await operations.status(operation)
     if status.phase in FINAL:
         return Snapshot(status)
@@ -24,17 +24,17 @@ async def snapshot_of(operations: Operations, operation: str) -> Snapshot:
     if known.closed == "completed":  # in between
         return Snapshot(await operations.status(operation))
     if not known.open:
-        raise Refused(*await _cut_off(operations, known, status))
+        raise await _cut_off(operations, known, status)
     details = await operations.heartbeat(operation, messages.WATCH_GATES)
     return Snapshot(status, trends_from(details))
 
 
-async def _cut_off(operations: Operations, known: Known, status: Status) -> list[str]:
+async def _cut_off(operations: Operations, known: Known, status: Status) -> GuardrailError:
     """An operation that was refused, or whose workflow was ended from outside or by an error."""
     if status.phase == "planned":
-        return await refused(operations, known.operation)
+        return await not_planned(operations, known.operation)
     reasons = await operations.refusals(known.operation) if known.closed == "failed" else ()
-    return [
+    return Refused(
         (
             f"{known.operation}: its workflow was ended in Temporal ({known.closed}) while it was "
             f"{status.phase}; {status.changed} of {status.hosts} hosts changed, "
@@ -42,7 +42,7 @@ async def _cut_off(operations: Operations, known: Known, status: Status) -> list
         ),
         *reasons,
         "Nothing new begins; what was in flight finishes by itself, and nobody watches its gates.",
-    ]
+    )
 
 
 def tell_memo(known: Known, silent: NoWorker, as_json: bool) -> None:
@@ -72,7 +72,7 @@ def _without_worker() -> list[str]:
 def listed(known: Known) -> list[str]:
     word = ("held" if known.held else "open") if known.open else known.phase or known.closed
     if not known.open and known.closed != "completed":
-        word = "refused" if (known.closed, known.phase) == ("failed", "planned") else known.closed
+        word = "not begun" if (known.closed, known.phase) == ("failed", "planned") else known.closed
     fleet = f"  fleet {known.fleet}" if known.fleet else ""
     head = (
         f"{known.operation}  {word.replace('_', ' ')}{fleet}  since {stamp(known.started_at, None)}"

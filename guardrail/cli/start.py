@@ -11,7 +11,7 @@ from guardrail.cli.session import progress
 from guardrail.cli.talk import EVERY, sentences
 from guardrail.cli.text import count
 from guardrail.edges.temporal import NoWorker, Operations
-from guardrail.errors import Refused
+from guardrail.errors import GuardrailError, Refused, Unanswered
 from guardrail.files import load
 from guardrail.model.messages import PlanRequest, Status
 
@@ -52,13 +52,13 @@ async def free_name(operations: Operations, rollout: str, now: datetime | None =
 
 
 async def until_planned(operations: Operations, operation: str) -> Status:
-    """Wait for the plan. Raises Refused with the plan's reasons, NoWorker, Unanswered."""
+    """Wait for the plan. Raises Refused with the plan's reasons, NoPlan, NoWorker, Unanswered."""
     began = heard = time.monotonic()
     told = ""
     while True:
         known = await operations.known(operation)
         if not known.open and known.closed != "completed":
-            raise Refused(*await refused(operations, operation))
+            raise await not_planned(operations, operation)
         try:
             status = await operations.status(operation)
             heard = time.monotonic()
@@ -84,14 +84,25 @@ def _recorded(operation: str) -> str:
     )
 
 
-async def refused(operations: Operations, operation: str) -> list[str]:
-    """Why a plan was refused, and what that means."""
-    reasons = await operations.refusals(operation)
-    return [
-        f"{operation} was refused; nothing was begun:",
-        *(f"  {reason}" for reason in reasons or ("it ended before it had a plan",)),
-        "Mend what is named and start again; guardrail plan FILE shows the plan beforehand.",
-    ]
+class NoPlan(Unanswered):
+    """Nobody judged what was asked for: a service was silent while it was planned, or it broke."""
+
+    def __init__(self, address: str, lines: list[str]) -> None:
+        super().__init__("A worker", address, "; ".join(lines))
+        self.args = ("\n".join(lines),)
+
+
+async def not_planned(operations: Operations, operation: str) -> GuardrailError:
+    """Why an operation ended before it had a plan: Refused where it was judged, else NoPlan."""
+    refused = await operations.was_refused(operation)
+    reasons = await operations.refusals(operation) or ("it ended before it had a plan",)
+    told = "was refused" if refused else "could not be planned"
+    lines = [f"{operation} {told}; nothing was begun:", *(f"  {reason}" for reason in reasons)]
+    if refused:
+        more = "Mend what is named and start again; guardrail plan FILE shows the plan beforehand."
+        return Refused(*lines, more)
+    more = "Start it again once what is named answers; nothing about the rollout was found wrong."
+    return NoPlan(operations.address, [*lines, more])
 
 
 def planned_lines(status: Status) -> list[str]:

@@ -393,6 +393,20 @@ class Operations:
             return _reasons(failure.cause)
         return ()
 
+    async def was_refused(self, operation: str) -> bool:
+        """Whether an ended operation was judged and refused, rather than lost to a fault."""
+        try:
+            await self._ask(
+                self._handle(operation).result(rpc_timeout=timedelta(seconds=ANSWER)), operation
+            )
+        except WorkflowFailureError as failure:
+            error: BaseException | None = failure.cause
+            while error is not None:
+                if isinstance(error, ApplicationError) and error.type == "Refused":
+                    return True
+                error = error.__cause__
+        return False
+
     async def workers(self, build: str = "") -> int:
         """How many workers have asked for work lately (Temporal forgets after minutes).
 

@@ -87,6 +87,7 @@ class Pretended:
     refusals: tuple[str, ...] = ()
     approvals: tuple[ApprovalPoint, ...] = ()
     planning: float = 0.0
+    fault: Exception | None = None
     begun: list[tuple[str, int, float]] = field(default_factory=list)
     journal: TwinJournal = field(default_factory=TwinJournal)
 
@@ -96,6 +97,8 @@ class Pretended:
         @activity.defn(name=messages.PLAN_OPERATION)
         async def plan_operation(request: PlanRequest) -> Planned:
             await asyncio.sleep(self.planning)
+            if self.fault is not None:
+                raise self.fault
             if self.refusals:
                 return Planned("", None, self.refusals, ())
             return self._planned(request)

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 from cli_engine import FILES, ORIGIN, Pretended, connected, line, name, temporal_server, working
+from temporalio.exceptions import ApplicationError
 
 from guardrail.model.plan import ApprovalPoint
 
@@ -192,7 +193,31 @@ async def test_a_refused_plan_is_1_with_every_reason(desk):
     later = await desk.run("rollout", "status", "refused")
     assert later.code == 1
     assert "no way back" in later.err
-    assert "refused  refused" in (await desk.run("rollout", "list")).out
+    assert "refused  not begun" in (await desk.run("rollout", "list")).out
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (
+            ApplicationError("the plan store at s3://x did not answer: gone", type="Unanswered"),
+            "the plan store at s3://x did not answer: gone",
+        ),
+        (RuntimeError("no such column"), "no such column"),
+    ],
+)
+async def test_what_could_not_be_planned_is_3_and_was_not_refused(desk, fault, why):
+    """A service was silent, or planning broke: nobody judged what was asked for."""
+    desk.hosts.fault = fault
+    operation = f"silent-{type(fault).__name__}".lower()
+    ended = await desk.run("rollout", "start", desk.file(operation))
+    assert ended.code == 3, ended.err
+    assert f"{operation} could not be planned; nothing was begun:\n  {why}\n" in ended.err
+    assert "refused" not in ended.err
+    later = await desk.run("rollout", "status", operation)
+    assert later.code == 3
+    assert f"could not be planned; nothing was begun:\n  {why}\n" in later.err
+    assert f"{operation}  not begun" in (await desk.run("rollout", "list")).out
 
 
 async def test_approvals(desk):
