@@ -65,5 +65,5 @@ async def test_it_ends_with_nothing_done(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Operations, "_no_worker", nobody)
     operations, _ = saying(NOT_HEARD)
-    with pytest.raises(NoWorker, match="nobody heard `pause`.* nothing was done"):
+    with pytest.raises(NoWorker, match=r"nobody heard `pause`.* nothing was done"):
         await operations.say("op", PAUSE)
