@@ -144,7 +144,7 @@ class TwinActivities(Activities):
         """Whether the host got "go" in time; one that was late is made ready again."""
         while True:
             ready = time.monotonic()
-            if not await self._permitted(task.operation):
+            if not await self._permitted(task):
                 return False
             if time.monotonic() - ready <= GO_WITHIN:
                 return True

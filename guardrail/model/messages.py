@@ -142,14 +142,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class MayBegin:
-    """The permit: valid for 0.3 s from the moment the question was sent.
+    """The permit: valid for 0.3 s from the moment the question was sent (decide/permit.py).
 
-    in_flight: hosts asked and not answered, for who compares targets with the plan.
+    turns: those in flight, asked and not answered; newest: the last one that was given; run: as
+    `HostTask.run`, of the operation that answers.
     """
 
     allowed: bool
     reason: str = ""
-    in_flight: int = 0
+    turns: tuple[int, ...] = ()
+    newest: int = 0
+    run: str = ""
 
 
 # ---------------------------------------------------------------- what people say and hear

@@ -27,14 +27,14 @@ async def test_an_answer_is_shared_and_good_for_three_tenths_of_a_second():
         return YES
 
     permits = Permits(ask, clock)
-    answers = await asyncio.gather(*(permits.may_begin("op") for _ in range(50)))
+    answers = await asyncio.gather(*(permits.may_begin("op", 1) for _ in range(50)))
     assert answers == [YES] * 50
     assert asked == ["op"]
     clock.now += VALID - 0.01
-    await permits.may_begin("op")
+    await permits.may_begin("op", 1)
     assert len(asked) == 1
     clock.now += 0.02
-    await permits.may_begin("op")
+    await permits.may_begin("op", 1)
     assert len(asked) == 2
 
 
@@ -45,7 +45,7 @@ async def test_an_answer_that_took_too_long_is_asked_for_again():
         clock.now += delays.pop(0)
         return YES if not delays else NO
 
-    assert await Permits(ask, clock).may_begin("op") == YES
+    assert await Permits(ask, clock).may_begin("op", 1) == YES
     assert delays == []
 
 
@@ -53,7 +53,7 @@ async def test_an_explicit_no_is_a_no_at_once():
     async def ask(_):
         return NO
 
-    assert await Permits(ask, Clock()).may_begin("op") == NO
+    assert await Permits(ask, Clock()).may_begin("op", 1) == NO
 
 
 async def test_silence_ends_in_a_no_that_says_so():
@@ -63,7 +63,7 @@ async def test_silence_ends_in_a_no_that_says_so():
         clock.now += 3.0
         raise OSError("no worker")
 
-    answer = await Permits(ask, clock).may_begin("op")
+    answer = await Permits(ask, clock).may_begin("op", 1)
     assert not answer.allowed
     assert "no permit within 10 s" in answer.reason
 
@@ -73,8 +73,8 @@ async def test_operations_do_not_share_answers():
         return YES if operation == "a" else NO
 
     permits = Permits(ask, Clock())
-    assert (await permits.may_begin("a")).allowed
-    assert not (await permits.may_begin("b")).allowed
+    assert (await permits.may_begin("a", 1)).allowed
+    assert not (await permits.may_begin("b", 1)).allowed
 
 
 @pytest.mark.parametrize("limit", [0.05])
@@ -86,7 +86,23 @@ async def test_a_question_that_hangs_does_not_hang_the_host(limit):
         return YES
 
     permits = Permits(ask, patience=limit)
-    answer = await permits.may_begin("op")
+    answer = await permits.may_begin("op", 1)
     assert not answer.allowed
     question = permits._known["op"].question
     question.cancel()
+
+
+async def test_one_answer_serves_those_in_flight_and_refuses_whose_turn_is_over():
+    asked = []
+
+    async def ask(operation):
+        asked.append(operation)
+        return MayBegin(True, "changing", turns=(4, 7), newest=7, run="a")
+
+    permits = Permits(ask, Clock())
+    turns = [4, 5, 7, 8]
+    answers = [await permits.may_begin("op", turn, "a") for turn in turns]
+    assert [answer.allowed for answer in answers] == [True, False, True, True]
+    assert not (await permits.may_begin("op", 8, "b")).allowed
+    assert len((await permits.answer("op")).turns) == 2
+    assert asked == ["op"]

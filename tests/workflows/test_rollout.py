@@ -1,16 +1,20 @@
 """The rollout workflow on a real Temporal server, with made-up hands and eyes."""
 
-from dataclasses import replace
+import asyncio
+import contextlib
+from dataclasses import dataclass, field, replace
 
 import pytest
 import pytest_asyncio
+from temporalio import activity
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 
 from guardrail.decide.chain import check
 from guardrail.model import messages
 from guardrail.model.common import Origin
-from guardrail.model.messages import Status
+from guardrail.model.messages import HostAnswer, HostTask, MayBegin, Status
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
+from guardrail_workflows.permits import VALID, Permits
 
 from engine import World, operation, real_server
 
@@ -237,3 +241,54 @@ async def test_a_journal_that_cannot_be_written_holds_until_it_can(server):
     lines = lines_of(world, op.name)
     assert [line.sequence for line in lines] == list(range(1, len(lines) + 1))
     assert sum(line.kind == "answered" for line in lines) == 6
+
+
+@dataclass
+class Zombies(World):
+    """The first attempt on host-000 falls silent before it begins, and comes back at the end."""
+
+    told: list[MayBegin] = field(default_factory=list)
+    taken_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @activity.defn(name=messages.CHANGE_HOST)
+    async def stand_still(self, task: HostTask) -> HostAnswer:
+        permits = Permits(self.ask)
+        if task.index == 0 and activity.info().attempt == 1:
+            self.told.append(await permits.may_begin(task.operation, task.turn, task.run))
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.taken_over.wait()  # silent: no heartbeat for 5 s
+            await asyncio.shield(self.come_back(permits, task))
+        elif task.index == 1:
+            while not self.taken_over.is_set() or len(self.told) < 2:
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+        return HostAnswer(task.index, task.turn, "changed", f"host-{task.index:03d}")
+
+    async def come_back(self, permits: Permits, task: HostTask) -> None:
+        handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
+        while (await handle.query(messages.STATUS, result_type=Status)).changed < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(VALID)
+        self.told.append(await permits.may_begin(task.operation, task.turn, task.run))
+        self.taken_over.set()
+
+    async def ask(self, operation: str) -> MayBegin:
+        handle = self.client.get_workflow_handle(messages.workflow_id(operation))
+        return await handle.query(messages.MAY_BEGIN, result_type=MayBegin)
+
+    @property
+    def activities(self):
+        return [self.plan, self.load, self.stand_still, self.watch, self.record]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_zombie_whose_turn_was_answered_is_refused_by_the_operation(server):
+    """Others go on beginning meanwhile: it is its turn that is over, and nothing else."""
+    world = Zombies(course(2), server.client)
+    async with operation(server.client, world) as op:
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 2)
+    first, last = world.told
+    assert first.allowed
+    assert (last.allowed, last.turns) == (False, (2,))
+    assert "turn 1 is not in flight any more" in last.reason

@@ -159,7 +159,7 @@ class Activities:
                     edges.driver,
                     edges.probing,
                     catalog=edges.catalog,
-                    permit=lambda: self._permitted(task.operation),
+                    permit=lambda: self._permitted(task),
                     heartbeat=beats(),
                 )
                 return HostAnswer(
@@ -175,8 +175,8 @@ class Activities:
             return known
         return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
 
-    async def _permitted(self, operation: str) -> bool:
-        return (await self.permits.may_begin(operation)).allowed
+    async def _permitted(self, task: HostTask) -> bool:
+        return (await self.permits.may_begin(task.operation, task.turn, task.run)).allowed
 
     async def _ask(self, operation: str) -> MayBegin:
         handle = self.client.get_workflow_handle(messages.workflow_id(operation))
@@ -229,7 +229,7 @@ class Activities:
 
         async def expected() -> int:
             """How many targets there must be: those of the plan that are not in flight."""
-            return hosts - (await self.permits.may_begin(task.operation)).in_flight
+            return hosts - len((await self.permits.answer(task.operation)).turns)
 
         async def report(judgement: Judgement) -> None:
             await handle.signal(messages.JUDGED, Judged(task.turn, judgement, time.time()))

@@ -4,6 +4,7 @@ A workflow stops scheduling at once, but what it has scheduled keeps starting fo
 worker asks the workflow just before a host is told "go". All hosts of an operation share one
 question in flight; an answer is good for 0.3 s from the moment its question was *sent*. Silence is
 asked again for a while, and only an explicit no, or no answer at all, keeps a host from beginning.
+Whose turn is over gets that no, whatever the others get.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from guardrail.decide.permit import for_turn
 from guardrail.model.messages import MayBegin
 
 VALID = 0.3
@@ -44,8 +46,12 @@ class Permits:
     patience: float = PATIENCE
     _known: dict[str, _Known] = field(default_factory=dict)
 
-    async def may_begin(self, operation: str) -> MayBegin:
-        """A fresh answer; a refusal with its reason when none comes in time."""
+    async def may_begin(self, operation: str, turn: int, run: str = "") -> MayBegin:
+        """Whether the host that was asked with this turn, by that run, may begin now."""
+        return for_turn(await self.answer(operation), turn, run)
+
+    async def answer(self, operation: str) -> MayBegin:
+        """A fresh answer for all hosts; a refusal with its reason when none comes in time."""
         known = self._known.setdefault(operation, _Known())
         give_up = self.clock() + self.patience
         while self.clock() < give_up:

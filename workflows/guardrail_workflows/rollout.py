@@ -19,7 +19,8 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain
     from guardrail.decide.commands import answer, refusal
-    from guardrail.decide.transition import decide, may_begin
+    from guardrail.decide.permit import permit
+    from guardrail.decide.transition import decide
     from guardrail.decide.way_back import way_back
     from guardrail.model import messages
     from guardrail.model.journal import Pairs
@@ -317,13 +318,13 @@ class RolloutWorkflow:
         return way_back(self.state, self._command(say, self.clock.now))
 
     @workflow.query(name=messages.MAY_BEGIN)
-    def permit(self) -> MayBegin:
-        """Whether hosts that were asked to begin may do so."""
+    def may_begin(self) -> MayBegin:
+        """Which of the hosts that were asked to begin may do so."""
         names = ", ".join(hold.name for hold in self.state.holds)
         running = self.state.phase == "running"
         doing = explain.doing(self.state) if running else self.state.phase
         reason = f"held on {names}" if names else doing
-        return MayBegin(may_begin(self.state), reason, len(self.state.in_flight))
+        return permit(self.state, reason, workflow.info().first_execution_run_id)
 
     # ------------------------------------------------------------ what comes from outside
 
