@@ -15,13 +15,14 @@ Deny beats allow, and with no allow entry all that is not denied is allowed. `se
 the allowed time that much earlier. Over several policies the closed times are put together.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-from guardrail.model.calendar import Calendar, Closed, ClosedBy, Span, Window, Windows
+from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut, Window, Windows
 
 DAY = 86_400.0
 HORIZON = 60 * DAY
@@ -29,6 +30,9 @@ HORIZON = 60 * DAY
 
 MARGIN = 3
 """Days before and after the horizon that are computed as well, for windows that reach into it."""
+
+Span = tuple[float, float]
+"""From (included), to (excluded); seconds since the epoch."""
 
 LOOK = 3 * 3600.0
 """Clock changes are looked for so far apart (seconds); none are as near to each other."""
@@ -50,7 +54,7 @@ def expand(windows: Iterable[Windows], begin: float, horizon: float = HORIZON) -
             rules.append(rule)
     if not rules:
         return None
-    closed.sort(key=lambda one: (one.begin, one.end, one.by))
+    closed.sort(key=lambda one: (one.closes_at, one.opens_at, one.by))
     back = [one for one in closed if rules[one.by].binds_back]
     return Calendar(until, tuple(rules), tuple(closed), _spans(closed), _spans(back))
 
@@ -91,11 +95,12 @@ def _outside(each: Windows, begin: float, until: float) -> list[Span]:
 
 def _closed(span: Span, by: int, zone: ZoneInfo) -> Closed:
     begin, end = span
-    return Closed(begin, end, by, _offset(zone, begin), _offset(zone, end))
+    offsets = (round(_offset(zone, at) / 60) for at in span)
+    return Closed(begin, end, by, *offsets)
 
 
-def _spans(closed: Iterable[Closed]) -> tuple[Span, ...]:
-    return union((one.begin, one.end) for one in closed)
+def _spans(closed: Iterable[Closed]) -> tuple[Shut, ...]:
+    return tuple(Shut(*span) for span in union((one.closes_at, one.opens_at) for one in closed))
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -173,41 +178,41 @@ def _offset(zone: ZoneInfo, at: float) -> float:
 # ---------------------------------------------------------------- asking a calendar
 
 
-def span_at(calendar: Calendar, at: float, *, back: bool = False) -> Span | None:
+def shut_at(calendar: Calendar, at: float, *, back: bool = False) -> Shut | None:
     """The closed time around `at`; None while it is open. After the calendar's end it is closed."""
-    if at >= end_of(calendar, back=back):
-        return calendar.until, float("inf")
+    if at >= known_until(calendar, back=back):
+        return Shut(calendar.known_until, math.inf)
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span[0]) - 1
-    return spans[number] if number >= 0 and at < spans[number][1] else None
+    number = bisect_right(spans, at, key=lambda span: span.closes_at) - 1
+    return spans[number] if number >= 0 and at < spans[number].opens_at else None
 
 
-def closed_at(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
-    """What closes it at `at`: of several the one that ends last. None while it is open, and after
-    the calendar's end."""
-    there = [one for one in _binding(calendar, back=back) if one.begin <= at < one.end]
-    return max(there, key=lambda one: (one.end, -one.begin, -one.by), default=None)
+def closed_at(calendar: Calendar, at: float, *, back: bool = False) -> tuple[Closed, ...]:
+    """All that closes it at `at`, what ends last first; none while it is open, and after the
+    calendar's end."""
+    there = [one for one in _binding(calendar, back=back) if one.closes_at <= at < one.opens_at]
+    return tuple(sorted(there, key=lambda one: (-one.opens_at, one.closes_at, one.by)))
 
 
 def next_open(calendar: Calendar, at: float, *, back: bool = False) -> float | None:
     """When it is open: `at` itself, or the end of the closed time around it; None: not before the
     calendar's end."""
-    around = span_at(calendar, at, back=back)
-    opens = at if around is None else around[1]
-    return opens if opens < end_of(calendar, back=back) else None
+    around = shut_at(calendar, at, back=back)
+    opens = at if around is None else around.opens_at
+    return opens if opens < known_until(calendar, back=back) else None
 
 
 def next_close(calendar: Calendar, at: float, *, back: bool = False) -> float:
     """When the closed time after `at` begins (`at` itself is open): its end closes a calendar."""
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span[0])
-    begins = spans[number][0] if number < len(spans) else float("inf")
-    return min(begins, end_of(calendar, back=back))
+    number = bisect_right(spans, at, key=lambda span: span.closes_at)
+    closes = spans[number].closes_at if number < len(spans) else math.inf
+    return min(closes, known_until(calendar, back=back))
 
 
 def fits(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> bool:
     """Whether work that begins at `at` and takes so long ends before it closes again."""
-    if span_at(calendar, at, back=back) is not None:
+    if shut_at(calendar, at, back=back) is not None:
         return False
     return at + seconds < next_close(calendar, at, back=back)
 
@@ -225,38 +230,39 @@ def first_fit(calendar: Calendar, at: float, seconds: float, *, back: bool = Fal
 
 def longest_open(calendar: Calendar, since: float) -> Span:
     """The longest open time from `since` to the calendar's end; of no length if there is none."""
-    edges = [since, *(edge for span in calendar.shut for edge in span), calendar.until]
-    stretches = [
-        (max(since, b), min(e, calendar.until))
-        for b, e in zip(edges[::2], edges[1::2], strict=True)
-    ]
-    longest = max(stretches, key=lambda span: span[1] - span[0])
+    edges = [since, calendar.known_until]
+    edges[1:1] = [edge for shut in calendar.shut for edge in (shut.closes_at, shut.opens_at)]
+    spans = zip(edges[::2], edges[1::2], strict=True)
+    inside = [(max(since, b), min(e, calendar.known_until)) for b, e in spans]
+    longest = max(inside, key=lambda span: span[1] - span[0])
     return longest if longest[0] < longest[1] else (since, since)
 
 
 def closing(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
     """What begins the closed time at exactly `at` (see `next_close`)."""
-    there = [one for one in _binding(calendar, back=back) if one.begin == at]
-    return min(there, key=lambda one: (-one.end, one.by), default=None)
+    there = [one for one in _binding(calendar, back=back) if one.closes_at == at]
+    return min(there, key=lambda one: (-one.opens_at, one.by), default=None)
 
 
 def peak_seen_at(calendar: Calendar, since: float) -> float | None:
     """When one whole peak of each kind that began at `since` or later is over; None: not before
     the calendar's end. The time to settle before a peak is no part of it."""
     ends = [_peak_end(calendar, by, since) for by, rule in enumerate(calendar.rules) if rule.peak]
-    known = [end for end in ends if end is not None and end < calendar.until]
+    known = [end for end in ends if end is not None and end < calendar.known_until]
     return max(known) if ends and len(known) == len(ends) else None
 
 
 def _peak_end(calendar: Calendar, by: int, since: float) -> float | None:
     settle = calendar.rules[by].settle
-    whole = (one.end for one in calendar.closed if one.by == by and one.begin + settle >= since)
+    whole = (
+        one.opens_at for one in calendar.closed if one.by == by and one.closes_at + settle >= since
+    )
     return min(whole, default=None)
 
 
-def end_of(calendar: Calendar, *, back: bool = False) -> float:
+def known_until(calendar: Calendar, *, back: bool = False) -> float:
     """The end of what is known; where nothing binds going back, that has none."""
-    return calendar.until if calendar.binds_back or not back else float("inf")
+    return calendar.known_until if calendar.binds_back or not back else math.inf
 
 
 def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
@@ -266,9 +272,9 @@ def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
 # ---------------------------------------------------------------- in words
 
 
-def local(at: float, offset: float) -> str:
-    """`2026-11-30 10:00 UTC-08:00`: a time on clocks that are `offset` seconds east of UTC."""
-    shown = datetime.fromtimestamp(at, timezone(timedelta(seconds=offset)))
+def local(at: float, offset: int) -> str:
+    """`2026-11-30 10:00 UTC-08:00`: a time on clocks that are `offset` minutes east of UTC."""
+    shown = datetime.fromtimestamp(at, timezone(timedelta(minutes=offset)))
     return f"{shown:%Y-%m-%d %H:%M} {shown.tzname()}"
 
 

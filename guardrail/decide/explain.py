@@ -9,10 +9,14 @@ from guardrail.decide.commands import anyone_stuck, recovered_gates
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
 from guardrail.decide.transition import bake_needed
 from guardrail.decide.way_back import if_asked, in_words
+from guardrail.decide.windows import BY_A_PERSON, WINDOW, peak_words
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
-RANK = ("abort", "rollback:", "host:", "limit:", "gate:", "evidence:", "approval:", "operator:")
+RANK = (
+    *("abort", "rollback:", "host:", "limit:", "gate:", "evidence:"),
+    *("approval:", "operator:", "window"),
+)
 """Which hold a person should look at first."""
 
 
@@ -44,7 +48,8 @@ def doing(state: State) -> str:
     if state.baking_since is None:
         return f"baking {where}, waiting for every gate to pass"
     where = f"before going back in {where}" if back else where
-    return f"baking {where}: {state.baked:.0f} of {bake_needed(state):.0f} s good"
+    peak = f", {words}" if (words := peak_words(state)) else ""
+    return f"baking {where}: {state.baked:.0f} of {bake_needed(state):.0f} s good{peak}"
 
 
 def first_hold(state: State) -> Hold | None:
@@ -71,6 +76,8 @@ def what_if_nobody_acts(hold: Hold) -> str:
     """Whether a hold ends by itself."""
     if hold.name == holds.ABORT:
         return "It ends by itself when the hosts in flight have answered."
+    if hold.name == WINDOW and not hold.clears.startswith(BY_A_PERSON):
+        return f"If nobody acts it goes on by itself: {hold.clears}."
     if hold.name.startswith("evidence:") or hold.clears.startswith("evidence"):
         return f"If nobody acts it stays as it is until: {hold.clears}."
     return f"If nobody acts nothing more is changed. It ends by: {hold.clears}."
@@ -84,7 +91,7 @@ def command_for(state: State, hold: Hold) -> str:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
         return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
-    if hold.name.startswith(("host:", "limit:")):
+    if hold.name.startswith(("host:", "limit:")) or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
     if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
         return f"resume {state.name}"

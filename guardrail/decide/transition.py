@@ -26,7 +26,7 @@ simulation, a test) does the actions and comes back with what happened.
 from collections.abc import Callable
 from typing import Any
 
-from guardrail.decide import holds, learn, limits, rollback
+from guardrail.decide import holds, learn, leasing, limits, rollback, windows
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
@@ -72,7 +72,10 @@ def look(state: State, now: float) -> State:
     """What must stand now, and whether the policy turns the operation back because of it."""
     if state.phase != "running":
         return state
-    return rollback.consider(holds.refresh(state, now), now)
+    state = rollback.consider(holds.refresh(state, now), now)
+    if state.course.calendar is not None:
+        state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
+    return leasing.refresh(state, now)
 
 
 def may_begin(state: State, turn: int | None = None) -> bool:
@@ -112,7 +115,8 @@ def bake(state: State, now: float) -> State:
     good = holds.evidence_is_good(state) and not state.in_flight
     if not good and before_going_back(state):
         baked = 0.0  # recovered is good for so long without a break
-    return replace(state, baked=baked, baking_since=now if good else None)
+    state = replace(state, baked=baked, baking_since=now if good else None)
+    return windows.cover(state, now, good=good)
 
 
 def before_going_back(state: State) -> bool:
@@ -130,9 +134,21 @@ def bake_needed(state: State) -> float:
     return state.course.bake_for if state.turn else 0.0
 
 
+def bake_left(state: State, now: float) -> float:
+    """Seconds of good evidence that are still missing before a host may begin."""
+    if state.step == "changing":
+        return 0.0
+    since = state.baking_since
+    baked = state.baked + (now - since if since is not None else 0.0)
+    return max(0.0, bake_needed(state) - baked)
+
+
 def is_baked(state: State) -> bool:
-    """Good for long enough (to the millisecond), and good at this very moment."""
-    return state.baking_since is not None and state.baked >= bake_needed(state) - 0.001
+    """Good for long enough (to the millisecond), good at this very moment, and a daily peak seen
+    where that is asked for."""
+    if state.baking_since is None or state.baked < bake_needed(state) - 0.001:
+        return False
+    return windows.peak_is_covered(state, state.baking_since)
 
 
 def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -151,7 +167,8 @@ def go_on_back(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """On with the wave before, or all that was asked for is back."""
     state = rollback.enter_wave(state)
     if state.waiting:
-        return begin_hosts(holds.note(state, now, f"wave {state.wave + 1} goes back"), now)
+        state = holds.note(state, now, f"wave {state.wave + 1} goes back")
+        return advance(look(state, now), now)
     if state.scope == "wave":
         return advance(rollback.wave_taken_back(state, now), now)
     return finish(state, now, "rolled_back", (in_words(state),))
@@ -225,8 +242,14 @@ def wake_at(state: State, now: float) -> float | None:
     """The next moment at which time alone changes something; None: only an event can."""
     if state.phase != "running":
         return None
-    times = [at for at in _moments(state) if at is not None and at > now]
-    return min(times, default=None)
+    moments = [*_moments(state), *_edges(state, now)]
+    return min((at for at in moments if at is not None and at > now), default=None)
+
+
+def _edges(state: State, now: float) -> tuple[float | None, ...]:
+    if state.course.calendar is None:
+        return ()
+    return windows.edges(state, now, bake_left(state, now), bake_needed(state))
 
 
 def _moments(state: State) -> list[float | None]:

@@ -111,36 +111,41 @@ class ClosedBy:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """No host begins from `begin` (included) to `end` (excluded), seconds since the epoch.
+    """No host begins from `closes_at` (included) to `opens_at` (excluded), in seconds since the
+    epoch.
 
-    by: index into the calendar's rules. begin_offset, end_offset: seconds east of UTC on the
+    by: index into the calendar's rules. close_offset, open_offset: minutes east of UTC on the
     clocks of the rule's zone at those times.
     """
 
-    begin: float
-    end: float
+    closes_at: float
+    opens_at: float
     by: int
-    begin_offset: float = 0.0
-    end_offset: float = 0.0
+    close_offset: int = 0
+    open_offset: int = 0
 
 
-Span = tuple[float, float]
-"""From (included), to (excluded); seconds since the epoch."""
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """A time in which something closes, whatever it is; as `Closed`."""
+
+    closes_at: float
+    opens_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """All closed intervals of an operation from the making of its plan to `until`.
+    """All closed times of an operation from the making of its plan to `known_until`.
 
-    After `until` nothing is known, and what is not known is closed. closed: by begin. shut: their
-    union, in order, nothing touching; shut_back: of those that going back keeps to.
+    After that nothing is known, and what is not known is closed. closed: in order of begin. shut:
+    their union, in order, nothing touching; shut_back: of those that going back keeps to.
     """
 
-    until: float
+    known_until: float
     rules: tuple[ClosedBy, ...] = ()
     closed: tuple[Closed, ...] = ()
-    shut: tuple[Span, ...] = ()
-    shut_back: tuple[Span, ...] = ()
+    shut: tuple[Shut, ...] = ()
+    shut_back: tuple[Shut, ...] = ()
 
     @property
     def binds_back(self) -> bool:

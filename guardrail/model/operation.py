@@ -126,6 +126,8 @@ class State:
     approved: tuple[Approved, ...] = ()
     baked: float = 0.0  # seconds of good evidence in this bake
     baking_since: float | None = None  # when the present stretch of good evidence began
+    covering_since: float | None = None  # since when this bake may have covered a peak
+    covering_baked: float = 0.0  # `baked` at that time
     draining: bool = False  # nothing is asked to begin until the carrier's next run
     slowed: bool = False  # a gate recovered by evidence alone: half the pace from then on
     last_begin_at: float | None = None

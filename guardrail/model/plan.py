@@ -7,6 +7,7 @@ hosts as plan indexes (0 is the first host that will be begun).
 from dataclasses import dataclass
 from typing import Literal
 
+from guardrail.model.calendar import Calendar
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Fleet
@@ -121,7 +122,8 @@ class Course:
     """All that `decide` needs to know of a plan, with names replaced by numbers.
 
     domains[i] is the failure domain (a number) of host i; down[d] counts the hosts of domain d
-    that were down before the operation. host_timeout: seconds for one host's change.
+    that were down before the operation. host_timeout: seconds for one host's change. calendar:
+    when no host begins; None: there are no windows.
     """
 
     plan: str
@@ -135,6 +137,9 @@ class Course:
     bake_for: float
     host_timeout: float = 600.0
     rollback_when: RollbackWhen = "ask"
+    calendar: Calendar | None = None
+    leases: tuple[tuple[Claim, ...], ...] = ()
+    """What each wave must have a lease on; empty: no wave needs any."""
 
     @property
     def watch_silence(self) -> float:
@@ -152,7 +157,8 @@ class Plan:
     """The whole plan. `digest` is that of its stored form (see edges/store).
 
     refusals: why it may not start (empty when it may); warnings: what a person should know.
-    created_at: seconds since the epoch. seconds_expected: what it will take when nothing holds.
+    created_at: seconds since the epoch. seconds_expected: what it will take when nothing but its
+    windows holds; seconds_closed: of these, the ones in which it waits for them.
     where: the fleet's document without listed hosts. host_timeout: seconds for one host's change.
     """
 
@@ -180,3 +186,5 @@ class Plan:
     ticket: str = ""
     cache_critical: bool = False
     rollback_when: RollbackWhen = "ask"
+    calendar: Calendar | None = None
+    seconds_closed: float = 0.0
