@@ -26,7 +26,7 @@ simulation, a test) does the actions and comes back with what happened.
 from collections.abc import Callable
 from typing import Any
 
-from guardrail.decide import holds, learn, leasing, limits, rollback, windows
+from guardrail.decide import holds, learn, limits, rollback, windows
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
@@ -75,7 +75,7 @@ def look(state: State, now: float) -> State:
     state = rollback.consider(holds.refresh(state, now), now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
-    return leasing.refresh(state, now)
+    return state
 
 
 def may_begin(state: State, turn: int | None = None) -> bool:

@@ -138,8 +138,6 @@ class Course:
     host_timeout: float = 600.0
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
-    leases: tuple[tuple[Claim, ...], ...] = ()
-    """What each wave must have a lease on; empty: no wave needs any."""
 
     @property
     def watch_silence(self) -> float:
