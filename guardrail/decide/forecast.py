@@ -1,0 +1,81 @@
+"""When would a plan be done, with the times in which it waits for its windows?
+
+The same rules as the engine's (decide/windows.py), walked ahead: a host begins only if it can be
+changed and baked before it closes; opening again leads to a bake; the bake after a wave goes on
+while it is closed, and covers a daily peak where that is asked for.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from guardrail.decide.calendar import first_fit, fits, next_close, peak_seen_at
+from guardrail.model.calendar import Calendar
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A wave: so many begins, `step` seconds apart; the last one takes `last` seconds.
+
+    covers: whether the bake after it must cover a daily peak, if the calendar has one.
+    """
+
+    begins: int
+    step: float
+    last: float
+    covers: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes where nothing is closed, without its bake."""
+        return (self.begins - 1) * self.step + self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds that one host takes at the longest, and that a bake takes."""
+
+    host: float
+    bake: float
+
+
+def ends_at(waves: Iterable[Work], calendar: Calendar, begin: float, pace: Pace) -> float | None:
+    """When all waves are done and baked, begun at `begin` (seconds since the epoch).
+
+    None: not before the calendar's end.
+    """
+    at, begun = begin, False
+    for work in waves:
+        last = _last_begin(work, calendar, at, pace, begun=begun)
+        if last is None:
+            return None
+        done, begun = last + work.last, True
+        peak = peak_seen_at(calendar, done) if work.covers and calendar.covers_peak else done
+        if peak is None:
+            return None
+        at = max(done + pace.bake, peak)
+    return at
+
+
+def _last_begin(
+    work: Work, calendar: Calendar, at: float, pace: Pace, *, begun: bool
+) -> float | None:
+    """When the last host of a wave begins. begun: whether any has: then a bake comes first once
+    it opens again."""
+    left, need = work.begins, pace.host + pace.bake
+    while True:
+        if not fits(calendar, at, need):
+            bake = pace.bake if begun else 0.0
+            opens = first_fit(calendar, at, bake + need)
+            if opens is None:
+                return None
+            at = opens + bake
+        chances = _chances(next_close(calendar, at) - need - at, work.step)
+        if chances >= left:
+            return at + (left - 1) * work.step
+        at, left, begun = at + chances * work.step, left - int(chances), True
+
+
+def _chances(seconds: float, step: float) -> float:
+    """How many hosts can begin `step` seconds apart, the first at once, in less than `seconds`."""
+    return math.inf if step <= 0 else float(math.ceil(seconds / step))
