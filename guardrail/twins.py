@@ -10,19 +10,23 @@ import heapq
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from guardrail.decide import chain
+from guardrail.decide import chain, leases
 from guardrail.decide.transition import decide, may_begin
 from guardrail.errors import Refused
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.gate import Age, Judgement, Kind, Reading, Verdict
 from guardrail.model.journal import Entry, Head
+from guardrail.model.lease import Answer, Done, Holder, Priority, Table, Wanted
 from guardrail.model.operation import (
     BeginHost,
     Commanded,
+    EndLease,
     Event,
     GateJudged,
     HostAnswered,
+    KeepLease,
+    LeaseTold,
     Outcome,
     Started,
     State,
@@ -33,6 +37,8 @@ from guardrail.model.operation import (
 from guardrail.model.plan import Course
 from guardrail.ports import CatalogEntry, Permit, StepRequest, StepResult, Token, Unreachable
 
+LEASE_EVERY = 5.0
+"""Seconds between two questions of who keeps a lease, or waits for one."""
 PERMIT_VALID = 0.3
 GO_WITHIN = 1.0
 """Seconds: design.md §5, permits."""
@@ -103,6 +109,22 @@ class Moment:
 
 
 @dataclass(slots=True)
+class TwinLeases:
+    """The table of leases in memory, for all operations that are driven side by side."""
+
+    table: Table = field(default_factory=Table)
+
+    def ask(self, wanted: Wanted, now: float) -> Answer:
+        """Ask for a lease, or renew it."""
+        self.table, answer = leases.ask(self.table, wanted, now)
+        return answer
+
+    def give_back(self, done: Done, now: float) -> None:
+        """What was asked for up to that turn is over."""
+        self.table = leases.give_back(self.table, done, now)
+
+
+@dataclass(slots=True)
 class Drive:
     """An operation on its way through a script; `moments` and `begun` are the record."""
 
@@ -111,6 +133,8 @@ class Drive:
     moments: list[Moment] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     now: float = 0.0
+    leases: TwinLeases = field(default_factory=TwinLeases)
+    urgent: bool = False
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: int = 0
     _wake_at: float | None = None
@@ -131,18 +155,32 @@ class Drive:
                 self._ask(action)
             elif isinstance(action, Watch):
                 self._watch(action.turn)
+            elif isinstance(action, KeepLease):
+                self._keep(action, None)
+            elif isinstance(action, EndLease):
+                self.leases.give_back(Done(self.state.name, action.turn), self.now)
 
     def run(self, until: float) -> State:
         """Go on until the operation ends, nothing can happen any more, or time is up."""
-        while not self.state.finished and (at := self._next_at()) is not None and at <= until:
-            self.now = max(self.now, at)
-            if self._due and self._due[0][0] <= at:
-                heapq.heappop(self._due)[2]()
-            else:
-                self.happen(Ticked(self.now))
+        while (at := self.next_at()) is not None and at <= until:
+            self.step()
         return self.state
 
-    def _next_at(self) -> float | None:
+    def step(self) -> None:
+        """The next thing happens."""
+        at = self.next_at()
+        if at is None:
+            return
+        self.now = max(self.now, at)
+        if self._due and self._due[0][0] <= at:
+            heapq.heappop(self._due)[2]()
+        else:
+            self.happen(Ticked(self.now))
+
+    def next_at(self) -> float | None:
+        """When the next thing happens; None: nothing will, or the operation has ended."""
+        if self.state.finished:
+            return None
         times = [due[0] for due in self._due[:1]]
         times += [self._wake_at] if self._wake_at is not None else []
         return min(times, default=None)
@@ -178,6 +216,25 @@ class Drive:
     def _answer(self, begin: BeginHost, outcome: Outcome, reason: str) -> None:
         name = host_name(begin.index)
         self.happen(HostAnswered(self.now, begin.index, begin.turn, outcome, name, reason))
+
+    # ------------------------------------------------------------ leases
+
+    def _keep(self, action: KeepLease, told: Answer | None) -> None:
+        """Ask every few seconds, as the keeper of a lease does, and tell what is new."""
+        self.after(0.02 if told is None else LEASE_EVERY, lambda: self._ask_lease(action, told))
+
+    def _ask_lease(self, action: KeepLease, told: Answer | None) -> None:
+        if action.turn != self.state.lease_turn or self.state.finished:
+            return
+        priority: Priority = "urgent" if self.urgent else "normal"
+        holder = Holder(self.state.name, self.state.course.requester, "a drive", priority)
+        ask = action.ask
+        wanted = Wanted(holder, action.turn, ask.claims, ask.keep, action.token)
+        answer = self.leases.ask(wanted, self.now)
+        self._keep(action, answer)
+        if leases.differs(told, answer):
+            word, reasons, grant = answer.word, answer.reasons, answer.grant
+            self.happen(LeaseTold(self.now, action.turn, word, reasons, grant, answer.anew))
 
     # ------------------------------------------------------------ gates and people
 
@@ -217,6 +274,15 @@ def drive(course: Course, script: Script, *, name: str = "twin", until: float = 
     run.happen(Started(0.0))
     run.run(until)
     return run
+
+
+def side_by_side(drives: Sequence[Drive], until: float) -> None:
+    """Take operations that share one table of leases to their ends, on one clock."""
+    while True:
+        open_ones = [(at, n) for n, run in enumerate(drives) if (at := run.next_at()) is not None]
+        if not open_ones or min(open_ones)[0] > until:
+            return
+        drives[min(open_ones)[1]].step()
 
 
 def host_name(index: int) -> str:

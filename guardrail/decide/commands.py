@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from guardrail.decide import rollback
+from guardrail.decide import leasing, rollback
 from guardrail.decide.bits import bit
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
@@ -76,7 +76,7 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
         return f"resuming over {command.over} needs --reason: they are told"
     if command.over and not state.hold(operator_hold(command.over)):
         return f"{command.over} holds nothing here"
-    if _own_holds(state, command) or recovered_gates(state):
+    if _own_holds(state, command) or recovered_gates(state) or leasing.resumable(state):
         return None
     if not state.holds:
         return "nothing is held"
@@ -88,7 +88,7 @@ def _resume(state: State, command: Commanded) -> State:
     over = f" over {command.over}: {command.reason}" if command.over else ""
     for name in (*_own_holds(state, command), *recovered_gates(state)):
         state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
-    return state
+    return leasing.resumed(state, command.at, f"resumed by {command.by}{over}")
 
 
 # ---------------------------------------------------------------- approve

@@ -15,6 +15,7 @@ waits is served in order, the urgent first, and nobody is passed by for a role t
 Every function is pure, and takes the time (seconds since the epoch) as an argument.
 """
 
+import re
 from dataclasses import replace
 
 from guardrail.model.lease import (
@@ -57,7 +58,7 @@ def ask(table: Table, wanted: Wanted, now: float) -> tuple[Table, Answer]:
     table = _tidy(table, now)
     mine = table.of(name)
     if (told := _broken(table, mine, wanted)) is not None:
-        return _heard(table, mine, now), told
+        return _over(_heard(table, mine, now), name, wanted.turn - 1, now), told
     if mine is not None and mine.turn == wanted.turn:
         return _renewed(table, mine, wanted, now)
     if mine is not None and not wanted.keep:
@@ -261,6 +262,18 @@ def clock(at: float) -> str:
 
 def _and(words: tuple[str, ...] | list[str]) -> str:
     return ", ".join(words)
+
+
+def differs(before: Answer | None, now: Answer) -> bool:
+    """Whether its operation has to hear of it: not that somebody's lease was renewed once more."""
+    if before is None or (before.word, before.grant) != (now.word, now.grant) or now.anew:
+        return True
+    return [_for_good(text) for text in before.reasons] != [_for_good(text) for text in now.reasons]
+
+
+def _for_good(reason: str) -> str:
+    """A reason without what changes by itself."""
+    return re.sub(r"until \S+ unless|has \d+ s", "", reason)
 
 
 # ---------------------------------------------------------------- giving back, breaking

@@ -30,12 +30,14 @@ def not_serving(state: State) -> int:
 
 
 def most_away(state: State) -> int:
-    """How many hosts may be away and down together.
+    """How many hosts may be away and down together: the plan's limit, or what our lease leaves.
 
     Going slowly halves our own part of the limit (down hosts keep theirs), and leaves one host:
     halving the whole left no room at all beside a host that was down before.
     """
     cap, down = state.course.caps.unavailable, sum(state.course.down)
+    if state.lease is not None:
+        cap = min(cap, down + state.lease.share.hosts)
     return down + max(1, (cap - down) // SLOWED) if state.slowed and cap > down else cap
 
 
@@ -78,7 +80,7 @@ def next_host(state: State, now: float = math.inf) -> int | None:
         return _first(state, rested(state, now) & state.astray)
     counts, domains = away_by_domain(state), state.course.domains
     asked = {domain: domain_has_room(state, counts, domain) for domain in sorted(counts)}
-    if len(counts) >= state.course.caps.domains_at_once and not any(asked.values()):
+    if len(counts) >= domains_at_once(state) and not any(asked.values()):
         # found without looking at every waiting host
         return _first(state, rested(state, now) & state.astray)
     for index in _in_order(state, rested(state, now)):
@@ -102,10 +104,21 @@ def _first(state: State, hosts: int) -> int | None:
 
 def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
     """Whether this failure domain may lose one more, and be one of those with hosts away."""
-    caps = state.course.caps
-    taken = counts[domain] + state.course.down[domain]
+    taken, most = counts[domain] + state.course.down[domain], per_domain(state)
+    ours = state.lease.share.per_domain if state.lease is not None else most
     others = sum(1 for other, count in counts.items() if count and other != domain)
-    return taken < caps.unavailable_per_domain and others < caps.domains_at_once
+    return taken < most and counts[domain] < ours and others < domains_at_once(state)
+
+
+def per_domain(state: State) -> int:
+    """How many hosts of one domain may be away and down together."""
+    return state.course.caps.unavailable_per_domain
+
+
+def domains_at_once(state: State) -> int:
+    """In how many domains hosts may be away: the plan's limit, or what our lease leaves."""
+    most = state.course.caps.domains_at_once
+    return most if state.lease is None else min(most, state.lease.share.domains)
 
 
 def too_many_failures(state: State) -> str | None:

@@ -26,7 +26,7 @@ simulation, a test) does the actions and comes back with what happened.
 from collections.abc import Callable
 from typing import Any
 
-from guardrail.decide import holds, learn, limits, rollback, windows
+from guardrail.decide import holds, learn, leasing, limits, rollback, windows
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
@@ -52,6 +52,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "ticked": learn.ticked,
     "drained": learn.drained,
     "journal_said": learn.journal_said,
+    "lease_told": leasing.told,
     "commanded": obey,
 }
 """What each kind of event tells us."""
@@ -65,6 +66,7 @@ def decide(state: State, event: Event) -> Decision:
     after, actions = advance(look(known, event.at), event.at)
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
+    actions = (*actions, *leasing.action(state, after))
     return Decision(after, actions, wake_at(after, event.at))
 
 
@@ -75,7 +77,7 @@ def look(state: State, now: float) -> State:
     state = rollback.consider(holds.refresh(state, now), now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
-    return state
+    return leasing.refresh(state, now)
 
 
 def may_begin(state: State, turn: int | None = None) -> bool:
@@ -87,7 +89,8 @@ def may_begin(state: State, turn: int | None = None) -> bool:
     """
     if turn is not None and all(flight.turn != turn for flight in state.in_flight):
         return False
-    return state.phase == "running" and not binding(state) and state.step == "changing"
+    going = state.phase == "running" and state.step == "changing"
+    return going and not binding(state) and leasing.covered(state)
 
 
 def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
@@ -153,6 +156,7 @@ def is_baked(state: State) -> bool:
 
 def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """The bake is over: on with this wave, with the next one, or done."""
+    state = leasing.baked(state, now)
     state = replace(state, step="changing", baked=0.0, baking_since=None)
     if state.waiting:
         return begin_hosts(state, now)
@@ -188,7 +192,9 @@ def next_wave(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
 
 
 def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
-    """Begin as many hosts as evidence, pace and limits allow at this moment."""
+    """Begin as many hosts as evidence, pace, leases and limits allow at this moment."""
+    if state.waiting and not leasing.covered(state):
+        return (leasing.ask_first(state) if _may_ask(state) else state), ()
     actions: tuple[Action, ...] = ()
     while (index := _host_to_begin(state, now)) is not None:
         state = begin(state, index, now)
@@ -196,6 +202,11 @@ def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     if not state.waiting and not state.in_flight:
         return advance(replace(state, step="baking", baked=0.0, baking_since=None), now)
     return state, actions
+
+
+def _may_ask(state: State) -> bool:
+    """Whether a lease would be made use of now."""
+    return holds.evidence_is_good(state) and not state.draining
 
 
 def _host_to_begin(state: State, now: float) -> int | None:
@@ -222,6 +233,7 @@ def finish(
     state: State, now: float, phase: Phase, reasons: tuple[str, ...]
 ) -> tuple[State, tuple[Action, ...]]:
     """The operation ends here, for these reasons."""
+    state = leasing.end(state, now, "the operation is over")
     state = replace(state, phase=phase, finished_at=now, finish_reasons=reasons)
     return holds.note(state, now, f"{phase}: {'; '.join(reasons)}"), (Finish(phase),)
 
@@ -255,6 +267,7 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
     moments += [until for _, until in state.resting]
+    moments.append(leasing.give_back_at(state))
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)
     for rule, watched in zip(state.course.gates, state.watched, strict=True):

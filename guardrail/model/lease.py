@@ -92,9 +92,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What an operation asks for, or keeps. keep: hosts of it are away or cold, so that what it
-    has stays its own until it has this."""
+    """What an operation asks for, or keeps, for a wave (from 0). keep: hosts of it are away or
+    cold, so that what it has stays its own until it has this."""
 
+    wave: int
     claims: tuple[Claim, ...]
     keep: bool = False
 

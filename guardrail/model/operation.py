@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from guardrail.model.gate import Judgement
+from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.plan import Course
 
 Phase = Literal["planned", "running", "completed", "rolled_back", "aborted"]
@@ -130,6 +131,13 @@ class State:
     covering_baked: float = 0.0  # `baked` at that time
     draining: bool = False  # nothing is asked to begin until the carrier's next run
     slowed: bool = False  # a gate recovered by evidence alone: half the pace from then on
+    lease: Grant | None = None  # what it has, of the roles of `lease_ask`
+    lease_ask: Ask | None = None  # what it asked for last, or keeps; None: nothing
+    lease_turn: int = 0  # the number of the last ask, or of what was given back
+    lease_sure: bool = False  # that ask was granted, and its keeper lives
+    lease_broken: bool = False  # by a person; nothing is asked for until one resumes
+    baked_turn: int = 0  # the last turn that a bake has come after
+    calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
     last_begin_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -219,6 +227,19 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseTold:
+    """The table's word on the ask of that turn (see `lease.Answer`); lost: its keeper was."""
+
+    at: float
+    turn: int
+    word: Word
+    reasons: tuple[str, ...] = ()
+    grant: Grant | None = None
+    anew: bool = False
+    kind: Literal["lease_told"] = "lease_told"
+
+
+@dataclass(frozen=True, slots=True)
 class JournalSaid:
     """The journal cannot be written, and why; an empty problem: it can again."""
 
@@ -258,6 +279,7 @@ Event = (
     | Ticked
     | Drained
     | JournalSaid
+    | LeaseTold
     | Commanded
 )
 
@@ -284,6 +306,25 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepLease:
+    """Ask for a lease with this turn and keep it. Ends any earlier keeping. token: of what it has
+    already; 0: nothing."""
+
+    turn: int
+    ask: Ask
+    token: int
+    kind: Literal["keep_lease"] = "keep_lease"
+
+
+@dataclass(frozen=True, slots=True)
+class EndLease:
+    """Give back all that was asked for before this turn."""
+
+    turn: int
+    kind: Literal["end_lease"] = "end_lease"
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The operation has ended: stop watching, tell, and close."""
 
@@ -291,7 +332,7 @@ class Finish:
     kind: Literal["finish"] = "finish"
 
 
-Action = BeginHost | Watch | Finish
+Action = BeginHost | Watch | KeepLease | EndLease | Finish
 
 
 @dataclass(frozen=True, slots=True)

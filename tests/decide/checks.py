@@ -26,7 +26,7 @@ def looked_at_in_time(run):
     """Whoever carries the events will look again when time alone must raise a hold."""
     due = watched(run, "no_start_under_hold").record.next_due()
     if not run.state.finished and run.moments and due is not None:
-        next_at = run._next_at()
+        next_at = run.next_at()
         assert next_at is not None, f"nobody will look at {due}"
         assert next_at <= due + 1e-6, f"nobody will look at {due}"
 

@@ -295,7 +295,7 @@ class Anything(RuleBasedStateMachine):
         if want.turn < self.turn[name]:
             known = self.lost_at_turn[name] < self.turn[name]
             known = known and self.now < self.turn_at[name] + leases.REMEMBER
-            assert answer.word == "superseded" or not known
+            assert answer.word in ("superseded", "broken") or not known
             return  # a zombie's: its operation does not hear it
         if answer.grant is not None:
             token = answer.grant.token
