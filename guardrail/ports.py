@@ -106,6 +106,8 @@ class StepRequest:
 
     `limit` is in seconds, for all steps together. `direction` is "forward" or "back". `run` tells
     this operation from an earlier one of the same name; what that one left is none of its work.
+    `look_again`: nothing is asked and nothing begins where other steps may have run since the
+    caller has looked; the result says so.
     """
 
     operation: str
@@ -115,6 +117,7 @@ class StepRequest:
     steps: tuple[Command, ...]
     limit: float
     run: str = ""
+    look_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,9 @@ class StepResult:
     kind: "done" (exit status and output are those of the last step run), "not_begun" (the
     permit was refused or came late), "refused" (a higher token is stored), "died" (the steps
     had begun, and their runner ended without leaving a status), "running" (they have begun and
-    run still, past their limit), "blocked" (nothing was begun).
+    run still, past their limit), "blocked" (nothing was begun), "look_again" (nothing was begun:
+    other steps were waited for, or an earlier turn has run here; none of it runs any more, and
+    nothing older begins).
     """
 
     kind: str

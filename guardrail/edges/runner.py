@@ -9,6 +9,7 @@ knows: its state folder can be read by a later attempt of the same turn.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from importlib.resources import files
 from typing import Protocol
 from urllib.parse import quote
@@ -103,7 +104,7 @@ async def run_steps(
             allowed.append(await permit())
             return allowed[-1]
 
-        result = await _once(open_shell, host, words, request.limit, asked)
+        result = await _once(open_shell, host, words, request, asked)
         if result.kind != "not_begun" or not allowed:
             break
         if not allowed[-1]:
@@ -112,19 +113,26 @@ async def run_steps(
 
 
 async def _once(
-    open_shell: OpenShell, host: Host, words: list[str], limit: float, permit: Permit
+    open_shell: OpenShell, host: Host, words: list[str], request: StepRequest, permit: Permit
 ) -> StepResult:
+    limit, look_again = request.limit, request.look_again
     try:
         async with asyncio.timeout(limit + SLACK):
             async with open_shell(words) as shell:
-                return await converse(shell, host, permit)
+                return await converse(shell, host, permit, look_again=look_again)
     except TimeoutError:
         raise Unreachable(f"{host.name} was silent past {limit + SLACK:g} s") from None
 
 
-async def converse(shell: Shell, host: Host, permit: Permit) -> StepResult:
-    """Send the script, say "go" if the permit allows it, and hear what became of the steps."""
+async def converse(
+    shell: Shell, host: Host, permit: Permit, *, look_again: bool = False
+) -> StepResult:
+    """Send the script, say "go" if the permit allows it, and hear what became of the steps.
+
+    look_again: as in `StepRequest`; then a host where others have worked is not told "go".
+    """
     noise: list[str] = []
+    others = False  # whether steps of others may have ended since the caller has looked
     try:
         shell.writer.write(SCRIPT)
         await shell.writer.drain()
@@ -133,10 +141,15 @@ async def converse(shell: Shell, host: Host, permit: Permit) -> StepResult:
                 noise = [*noise, line.decode(errors="replace").strip()][-_MOST_NOISE:]
                 continue
             kind, _, rest = line.removeprefix(ANSWER).decode(errors="replace").partition(" ")
-            if kind.strip() == "ready":
-                await _tell(shell, await permit())
-            elif kind != "wait":
-                return await _hear(shell, host, kind, rest.strip())
+            if kind == "wait":
+                others = look_again
+            elif kind.strip() == "ready":
+                others = others or (look_again and bool(rest.strip()))
+                await _tell(shell, not others and await permit())
+            else:
+                result = await _hear(shell, host, kind, rest.strip())
+                seen_late = others and result.kind == "not_begun"
+                return replace(result, kind="look_again") if seen_late else result
     except (OSError, ValueError) as fault:  # ValueError: a line without an end
         raise Unreachable(f"the connection to {host.name} died: {fault}") from fault
     status = await shell.status()

@@ -10,7 +10,8 @@
 # evaluated.
 #
 # It says, one line each, after "guardrail:":
-#   ready               say "go" within 1 s, by this host's clock, or nothing begins
+#   ready [again]       say "go" within 1 s, by this host's clock, or nothing begins; again: an
+#                       earlier turn has run steps the same way, and none runs any more
 #   wait REASON         about once a second, while there is nothing to do but wait
 #   not_begun REASON | refused REASON | blocked REASON | running REASON | died REASON
 #   done STATUS         the steps ended; their output (its last 64 KiB) follows to the end
@@ -97,6 +98,14 @@ leftovers() {
         found=$(left_of "${other%/}")
         [ -z "$found" ] || printf '%s' "$found"
     done
+}
+
+# Whether an earlier turn of this operation has begun in this direction.
+ran_before() {
+    for other in "$mine/$direction"-*/; do
+        [ ! -e "${other}begun" ] || [ "${other%/}" = "$run" ] || return 0
+    done
+    return 1
 }
 
 report_status() {
@@ -201,8 +210,10 @@ deadline=$(($(clock) + limit * 100))
 claim_or_end
 settle 0
 exec 9>&- # not held while we wait to be told: a lost connection then blocks nobody
+again=
+if ran_before; then again=' again'; fi
 ready=$(clock)
-say ready
+say "ready$again"
 go=$(timeout 1 head -n 1)
 [ "$go" = go ] || end not_begun 'no "go" came within 1 s'
 [ "$(($(clock) - ready))" -le 100 ] || end not_begun '"go" came late'

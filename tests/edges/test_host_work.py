@@ -187,6 +187,77 @@ async def test_heartbeats_go_on_while_steps_run(world: World) -> None:
     assert world.beats.count("apply") >= 3
 
 
+# ---------------------------------------------------------------- asked again while steps run
+
+
+async def given_up(world: World, change: Change, direction: Direction = "forward") -> None:
+    """The steps of turn 1 run on the host, and nobody waits for them any more."""
+    working = asyncio.create_task(world.work(world.job(change, direction=direction)))
+    await until(lambda: world.hands.lines("slow"))
+    working.cancel()
+
+
+async def test_a_retry_looks_again_after_it_has_waited_for_the_old_steps(world: World) -> None:
+    change = world.change(apply=(world.hands.adding("slow", "sleep 1"), *world.change().apply))
+    await given_up(world, change)
+    result = await world.work(world.job(change, token=Token(0, 2, 1)))
+    assert (result.outcome, dict(result.facts)["skipped"]) == ("changed", "at the version already")
+    assert world.hands.lines("slow") == ["ran"]
+    assert world.hands.lines("running.log") == ["2"]
+    assert "look again" in world.beats
+
+
+async def test_a_retry_looks_again_where_the_old_steps_end_while_it_prepares(world: World) -> None:
+    """There is nothing to wait for then, and what it saw is old all the same."""
+    apply = (world.hands.adding("slow", "sleep 1"), *world.change().apply)
+    await given_up(world, world.change(apply=apply))
+    status = world.hands.run_folder("op", "forward", 1) / "status"
+    ended = ("sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done', str(status))
+    change = world.change(prepare=(ended,), apply=apply)
+    result = await world.work(world.job(change, token=Token(0, 2, 1)))
+    assert result.outcome == "changed"
+    assert world.hands.lines("running.log") == ["2"]
+
+
+async def test_a_retry_waits_for_the_end_of_old_steps_that_are_there_already(world: World) -> None:
+    """The version is right, and the steps go on: it is not done before they are."""
+    slow = world.hands.adding("slow", "sleep 1", 'echo end >>"$0"')
+    change = world.change(apply=(*world.change().apply, slow))
+    await given_up(world, change)
+    result = await world.work(world.job(change, token=Token(0, 2, 1)))
+    assert result.outcome == "changed"
+    assert world.hands.lines("slow") == ["ran", "end"]
+    assert world.hands.lines("running.log") == ["2"]
+
+
+async def test_a_host_whose_old_steps_run_still_is_not_taken_for_being_back(world: World) -> None:
+    """Asked to go back before the way forward has changed anything: it will."""
+    change = world.change(apply=(world.hands.adding("slow", "sleep 1"), *world.change().apply))
+    await given_up(world, change)
+    result = await world.work(world.job(change, direction="back", token=Token(0, 2, 1)))
+    assert (result.outcome, world.hands.lines("running")) == ("changed", ["v1"])
+    assert world.hands.lines("running.log") == ["2", "1"]
+
+
+async def test_a_retry_does_what_the_old_steps_did_not(world: World) -> None:
+    """They have ended badly: the host is looked at once more, and then changed."""
+    bad = world.change(apply=(world.hands.adding("slow", "sleep 1", "exit 4"),))
+    await given_up(world, bad)
+    result = await world.work(world.job(token=Token(0, 2, 1)))
+    assert (result.outcome, world.hands.lines("running.log")) == ("changed", ["2"])
+    third = await world.work(world.job(token=Token(0, 3, 1)))
+    assert (third.outcome, world.hands.lines("running.log")) == ("changed", ["2"])
+
+
+async def test_old_steps_that_never_end_are_waited_for_and_then_told(world: World) -> None:
+    """It is at the version: whether it stays there is not known while steps run."""
+    change = world.change(apply=(*world.change().apply, world.hands.adding("slow", "sleep 5")))
+    await given_up(world, change)
+    result = await world.work(world.job(replace(change, timeout=2.0), token=Token(0, 2, 1)))
+    assert result.outcome in ("blocked", "unknown")
+    assert world.hands.lines("running.log") == ["2"]
+
+
 # ---------------------------------------------------------------- not changed
 
 

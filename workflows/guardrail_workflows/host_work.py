@@ -3,7 +3,8 @@
     look → prepare → apply → verify
 
 Safe to run again from the top at any point: it looks first and then acts, and `apply` happens
-once a turn on the host itself, whoever asks. Every end is an outcome, never an exception: silence
+once a turn on the host itself, whoever asks. Where it had to wait for the steps of an earlier turn
+it looks again before it acts. Every end is an outcome, never an exception: silence
 is `unknown`, so that it holds, and is never taken for failed or for done.
 """
 
@@ -206,30 +207,44 @@ async def _do(work: _Work) -> None:
     job = work.job
     steps = steps_for(job.change, job.direction, job.old, job.new, job.host.name)
     work.enter("look")
-    before = await work.look.once()
+    before = now = await work.look.once()
     work.note(installed_before=before.installed, running_before=before.running)
-    earlier = await _earlier(work, steps)
-    if earlier is None and before.installed == before.running == job.target:
+    result = None
+    if job.token.attempt > 1 or _is_there(work, now):
+        result = await _what_ran(work, steps, now)
+        now = await work.look.once() if result is None else now
+    if result is None and not _is_there(work, now):
+        result = await _prepare_and_apply(work, now, steps)
+    if result is None:
         work.note(skipped="at the version already")
     else:
-        result = earlier or await _prepare_and_apply(work, before, steps)
         await _judge(work, result)
     work.enter("verify")
     await _verify(work, before)
 
 
-async def _earlier(work: _Work, steps: Steps) -> StepResult | None:
-    """What an earlier attempt of this turn has done; None: nothing, or there was none."""
-    if work.job.token.attempt <= 1:
-        return None
+def _is_there(work: _Work, seen: Seen) -> bool:
+    return seen.installed == seen.running == work.job.target
+
+
+async def _what_ran(work: _Work, steps: Steps, seen: Seen) -> StepResult | None:
+    """What an earlier attempt of this turn has done; None: nothing.
+
+    Steps of earlier turns that run still are waited for, and none of them begins after this: what
+    is looked at from here on stays as it is. So a host that is at its version is asked, too: it
+    was taken for done while old steps were about to bring another version (tried).
+    """
     result = await work.driver.apply(work.host, _request(work, steps), _never)
     if result.kind not in ("not_begun", "blocked"):
         return result
     work.may_have_begun = False
+    if result.kind == "blocked" and _is_there(work, seen):
+        raise _Ended("blocked", f"{result.reason}; nothing was begun")
     return None
 
 
-async def _prepare_and_apply(work: _Work, before: Seen, steps: Steps) -> StepResult:
+async def _prepare_and_apply(work: _Work, before: Seen, steps: Steps) -> StepResult | None:
+    """What became of the steps; None: they were not needed, as earlier ones had done it by then."""
     _expect_known_versions(work, before)
     work.enter("prepare")
     for command in steps.prepare:
@@ -238,7 +253,15 @@ async def _prepare_and_apply(work: _Work, before: Seen, steps: Steps) -> StepRes
             why = f"{_ended_with(command, status, output)}; nothing was begun"
             raise _Ended("blocked", why + await _unprepare(work, steps))
     work.enter("apply")
-    result = await _apply(work, _request(work, steps))
+    result = await _apply(work, replace(_request(work, steps), look_again=True))
+    if result.kind == "look_again":
+        work.enter("look again")
+        now = await work.look.once()
+        if _is_there(work, now):
+            return None
+        _expect_known_versions(work, now)
+        work.enter("apply")
+        result = await _apply(work, _request(work, steps))
     if result.kind != "blocked":
         return result
     raise _Ended("blocked", f"{result.reason}; nothing was begun{await _unprepare(work, steps)}")
@@ -311,6 +334,7 @@ async def _apply(work: _Work, request: StepRequest) -> StepResult:
 async def _ask_what_became(work: _Work, request: StepRequest) -> StepResult:
     """The host was told "go" and then lost: it knows, so it is asked until time is up."""
     work.enter("ask again")
+    request = replace(request, look_again=False)
     while True:
         await asyncio.sleep(ASK_AGAIN_AFTER)
         try:
