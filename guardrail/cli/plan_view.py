@@ -205,7 +205,9 @@ def limits(plan: Plan, look: Look) -> list[Line]:
         ]
         for limit in plan.limits
     ]
-    return [line(Span("Limits", "strong")), *_table(cells, look)]
+    found = sorted({limit.origin.revision for limit in plan.limits if limit.origin.revision})
+    by = f"  policies of revision {', '.join(found)}" if found else ""
+    return [line(Span("Limits", "strong"), Span(clean(by, look), "quiet")), *_table(cells, look)]
 
 
 def in_units(limit: Limit) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from guardrail.decide.merge import Resolved
+from guardrail.decide.terms import Resolved
 from guardrail.model.change import Change
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Host

@@ -11,106 +11,23 @@ was on. Three steps:
 A percentage is of the hosts which *its* policy matches, whether they are up, down or finished
 (5 % of 288 is 14, also when 20 of the 288 are down), per domain of the smallest such domain; a
 count of hosts is what it says. `merge` is commutative, associative and idempotent, so the order
-of files never matters, and another policy can only make what is said stricter.
+of files never matters, and another policy can only make what is said stricter; decide/stricter.py
+has what that means for each field.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
+from guardrail.decide.stricter import merge
+from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Stated, Terms
 from guardrail.model.common import Amount, Origin
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Age
 from guardrail.model.policy import Failures, Policy, RecoverBy, RollbackWhen
 
 T = TypeVar("T")
-
-BUILT_IN = Origin("built-in default", "", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Stated(Generic[T]):
-    """A value, how it was written, and where."""
-
-    value: T
-    written: str
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What percentages are taken of: hosts in the fleet, hosts that the policy matches, and the
-    matching hosts of the failure domain that has the fewest of them."""
-
-    fleet: int
-    matched: int
-    smallest_domain: int
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What policies say; None where they are silent.
-
-    Limits are in hosts (domains_at_once in domains), times in seconds. A failure limit is the
-    number that is still allowed. Both maximum ages hold when both are there.
-    """
-
-    unavailable: Stated[int] | None = None
-    unavailable_per_domain: Stated[int] | None = None
-    domains_at_once: Stated[int] | None = None
-    failures: Stated[int] | None = None
-    failures_consecutive: Stated[int] | None = None
-    wave: Stated[int] | None = None
-    pace: Stated[float] | None = None
-    bake: Stated[float] | None = None
-    grace: Stated[float] | None = None
-    max_age_seconds: Stated[float] | None = None
-    max_age_scrapes: Stated[float] | None = None
-    recover_by: Stated[RecoverBy] | None = None
-    recover_for: Stated[float] | None = None
-    rollback_when: Stated[RollbackWhen] | None = None
-    approval_count: Stated[int] | None = None
-    not_requester: Stated[bool] | None = None
-    cache_critical: Stated[bool] | None = None
-    approval_points: tuple[Stated[str], ...] = ()
-    gates: tuple[Stated[str], ...] = ()
-    policies: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """How careful the operation has to be: `Terms` with a default where nobody has said."""
-
-    unavailable: Stated[int]
-    unavailable_per_domain: Stated[int]
-    domains_at_once: Stated[int]
-    failures: Stated[int]
-    failures_consecutive: Stated[int] | None
-    wave: Stated[int] | None
-    pace: Stated[float]
-    bake: Stated[float]
-    grace: Stated[float]
-    max_age_seconds: Stated[float] | None
-    max_age_scrapes: Stated[float] | None
-    recover_by: Stated[RecoverBy]
-    recover_for: Stated[float]
-    rollback_when: Stated[RollbackWhen]
-    approval_count: Stated[int]
-    not_requester: bool
-    cache_critical: bool
-    approval_points: tuple[Stated[str], ...]
-    gates: tuple[Stated[str], ...]
-    policies: tuple[tuple[str, str], ...]
-
-    @property
-    def max_ages(self) -> tuple[Age, ...]:
-        """The oldest that evidence may be; every one of them holds."""
-        seconds, scrapes = self.max_age_seconds, self.max_age_scrapes
-        by_clock = (Age(seconds=seconds.value),) if seconds else ()
-        by_scrapes = (Age(scrapes=scrapes.value),) if scrapes else ()
-        return by_clock + by_scrapes
 
 
 # ---------------------------------------------------------------- which hosts
@@ -176,6 +93,7 @@ def terms(policy: Policy, over: Scope) -> Terms:
             limits.failures.consecutive if limits.failures else None, "limits.failures.consecutive"
         ),
         wave=hosts(limits.wave, "limits.wave", over.matched),
+        cold_capacity=hosts(limits.cold_capacity, "limits.coldCapacity", over.matched),
         pace=said(limits.pace_between, "limits.pace.between", " s"),
         bake=said(policy.bake_for, "bake.for", " s"),
         grace=said(policy.evidence.grace, "evidence.grace", " s"),
@@ -189,8 +107,15 @@ def terms(policy: Policy, over: Scope) -> Terms:
         cache_critical=said(policy.cache_critical or None, "cacheCritical"),
         approval_points=_words(policy, asked.at if asked else (), "approvals.at"),
         gates=_words(policy, policy.required_gates, "gates.require"),
+        churn=some(said(limits.churn, "limits.churn")),
+        warm_up=some(said(policy.warm_up, "warmUp")),
         policies=((policy.name, policy.digest),),
+        owners=((policy.name, policy.owners),) if policy.owners else (),
     )
+
+
+def some(stated: Stated[T] | None) -> tuple[Stated[T], ...]:
+    return () if stated is None else (stated,)
 
 
 def where(policy: Policy, path: str) -> Origin:
@@ -230,95 +155,36 @@ def _failures(policy: Policy, over: Scope) -> Stated[int] | None:
     return min(found, key=lambda one: one.value, default=None)
 
 
-# ---------------------------------------------------------------- the stricter of two
-
-Rank = Callable[[Any], float]
-
-
-def _smallest(value: float) -> float:
-    return value
-
-
-def _largest(value: float) -> float:
-    return -value
-
-
-def _in_order(*words: object) -> Rank:
-    return lambda word: float(words.index(word))
-
-
-RANKS: dict[str, Rank] = {
-    "unavailable": _smallest,
-    "unavailable_per_domain": _smallest,
-    "domains_at_once": _smallest,
-    "failures": _smallest,
-    "failures_consecutive": _smallest,
-    "wave": _smallest,
-    "pace": _largest,
-    "bake": _largest,
-    "grace": _smallest,
-    "max_age_seconds": _smallest,
-    "max_age_scrapes": _smallest,
-    "recover_by": _in_order("person", "evidence"),
-    "recover_for": _largest,
-    "rollback_when": _in_order("never", "ask", "auto"),
-    "approval_count": _largest,
-    "not_requester": _in_order(True, False),
-    "cache_critical": _in_order(True, False),
-}
-"""How strict a value of each field is; the lowest is the strictest."""
-
-
-def merge(one: Terms, other: Terms) -> Terms:
-    """Per field the stricter of two; of points, gates and policies all.
-
-    Equal values keep the place that comes first by file and line, whatever the order.
-    """
-    fields: dict[str, Any] = {
-        name: _stricter(getattr(one, name), getattr(other, name), rank)
-        for name, rank in RANKS.items()
-    }
-    return Terms(
-        **fields,
-        approval_points=_union(one.approval_points, other.approval_points),
-        gates=_union(one.gates, other.gates),
-        policies=tuple(sorted({*one.policies, *other.policies})),
-    )
-
-
-def _place(stated: Stated[Any]) -> tuple[str, int, str, str]:
-    origin = stated.origin
-    return origin.file, origin.line, origin.document, stated.written
-
-
-def _stricter(one: Stated[Any] | None, other: Stated[Any] | None, rank: Rank) -> Stated[Any] | None:
-    stated = [value for value in (one, other) if value is not None]
-    return min(stated, key=lambda value: (rank(value.value), _place(value)), default=None)
-
-
-def _union(one: tuple[Stated[str], ...], other: tuple[Stated[str], ...]) -> tuple[Stated[str], ...]:
-    known: dict[str, Stated[str]] = {}
-    for stated in sorted((*one, *other), key=_place):
-        known.setdefault(stated.value, stated)
-    return tuple(known[word] for word in sorted(known))
-
-
 # ---------------------------------------------------------------- all of them
+
+
+def each_said(
+    policies: Iterable[Policy], fleet_name: str, agent: str, hosts: Sequence[Host]
+) -> tuple[tuple[Policy, Terms], ...]:
+    """The policies that cover any of the fleet's hosts, and what each of them says."""
+    scopes = ((policy, scope(policy, fleet_name, agent, hosts)) for policy in policies)
+    return tuple((policy, terms(policy, over)) for policy, over in scopes if over.matched)
+
+
+def together(said: Iterable[Terms]) -> Terms:
+    """What several policies say together."""
+    return reduce(merge, said, Terms())
 
 
 def terms_of(
     policies: Iterable[Policy], fleet_name: str, agent: str, hosts: Sequence[Host]
 ) -> Terms:
     """What all policies that cover any of the fleet's hosts say together."""
-    scopes = ((policy, scope(policy, fleet_name, agent, hosts)) for policy in policies)
-    return reduce(merge, (terms(policy, over) for policy, over in scopes if over.matched), Terms())
+    return together(said for _, said in each_said(policies, fleet_name, agent, hosts))
 
 
 def resolve(said: Terms) -> Resolved:
     """The terms, with a safe default where no policy has said anything: never a free pass.
 
     Defaults: one host away, one a domain, one domain, no failure, a bake of 10 minutes, 10 s of
-    grace, good for 5 minutes, and a person to end a gate's hold where cache-critical.
+    grace, good for 5 minutes, and a person to end a gate's hold where cache-critical. Hosts that
+    no policy at all covers go in waves of at most 10, and somebody else than the requester must
+    agree before the first.
     """
     person: RecoverBy = "person" if said.cache_critical else "evidence"
     ask: RollbackWhen = "ask"
@@ -328,7 +194,8 @@ def resolve(said: Terms) -> Resolved:
         domains_at_once=said.domains_at_once or _default(1),
         failures=said.failures or _default(0),
         failures_consecutive=said.failures_consecutive,
-        wave=said.wave,
+        wave=said.wave or (None if said.policies else _default(10)),
+        cold_capacity=said.cold_capacity,
         pace=said.pace or _default(0.0, " s"),
         bake=said.bake or _default(600.0, " s"),
         grace=said.grace or _default(10.0, " s"),
@@ -338,11 +205,14 @@ def resolve(said: Terms) -> Resolved:
         recover_for=said.recover_for or _default(300.0, " s"),
         rollback_when=said.rollback_when or _default(ask),
         approval_count=said.approval_count or _default(1),
-        not_requester=said.not_requester is not None and said.not_requester.value,
+        not_requester=said.not_requester.value if said.not_requester else not said.policies,
         cache_critical=said.cache_critical is not None,
-        approval_points=said.approval_points,
+        approval_points=said.approval_points or (() if said.policies else (_default("start"),)),
         gates=said.gates,
+        churn=said.churn,
+        warm_up=said.warm_up,
         policies=said.policies,
+        owners=said.owners,
     )
 
 

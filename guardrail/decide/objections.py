@@ -14,7 +14,7 @@ from guardrail.decide.found import (
     gates_asked,
     named,
 )
-from guardrail.decide.merge import Resolved
+from guardrail.decide.terms import Resolved
 from guardrail.decide.waves import START, label
 from guardrail.model.fleet import UNKNOWN_DOMAIN
 from guardrail.model.messages import PlanRequest

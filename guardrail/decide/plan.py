@@ -9,9 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from guardrail.decide.claims import claims_of, critical_roles
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
-from guardrail.decide.merge import Resolved, Stated, matches, resolve, terms_of
+from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
+from guardrail.decide.stricter import FIELDS
+from guardrail.decide.terms import Resolved, Stated, Terms
 from guardrail.decide.waves import START, begins_at, cut, in_order, label
 from guardrail.model.change import Change, ChangeRef
 from guardrail.model.common import Origin
@@ -29,7 +32,9 @@ from guardrail.model.plan import (
     PlannedHost,
     Unit,
     Wave,
+    Word,
 )
+from guardrail.model.policy import Policy
 
 SECONDS_PER_HOST = 10.0
 """What one host is taken to need, where nothing better is known."""
@@ -49,7 +54,8 @@ def make_plan(
     """The plan. `now`: seconds since the epoch. guards: names of this program's own servers."""
     rollout, fleet = request.rollout, request.fleet
     agent = found.change.agent if found.change else ""
-    care = resolve(terms_of(found.policies, fleet.name, agent, found.hosts))
+    said = each_said(found.policies, fleet.name, agent, found.hosts)
+    care = resolve(together(words for _, words in said))
     hosts, excluded = split(found, rollout.change)
     versions = {host.name: found.at(host.name).running for host in hosts}
     ordered = in_order(hosts, rollout.order, versions, guards)
@@ -67,7 +73,7 @@ def make_plan(
         domains=domains_of(ordered, excluded),
         excluded=excluded,
         caps=caps_of(care),
-        limits=limits_of(care),
+        limits=limits_of(care, said),
         gates=gate_rules(care, found, rollout.gates, rollout.name),
         approvals=approvals_of(care, request, waves, len(ordered)),
         bake_for=care.bake.value,
@@ -78,6 +84,14 @@ def make_plan(
         description=rollout.description,
         ticket=rollout.ticket,
         cache_critical=care.cache_critical,
+        leases=claims_of(
+            ordered,
+            waves,
+            caps_of(care),
+            down_by_domain(excluded),
+            fleet=fleet.name,
+            critical=critical_roles(found.policies, fleet.name, agent, found.hosts),
+        ),
         rollback_when=care.rollback_when.value,
     )
     return replace(
@@ -187,28 +201,54 @@ def caps_of(care: Resolved) -> Caps:
     )
 
 
-def limits_of(care: Resolved) -> tuple[Limit, ...]:
-    """Every limit as written, resolved, and where from, for people to read."""
-    rows: tuple[tuple[str, Unit, Stated[int] | Stated[float] | None], ...] = (
-        ("unavailable", "hosts", care.unavailable),
-        ("unavailablePerDomain", "hosts", care.unavailable_per_domain),
-        ("domainsAtOnce", "domains", care.domains_at_once),
-        ("failures", "hosts", care.failures),
-        ("failures.consecutive", "hosts", care.failures_consecutive),
-        ("wave", "hosts", care.wave),
-        ("pace.between", "seconds", care.pace),
-        ("bake.for", "seconds", care.bake),
-        ("evidence.grace", "seconds", care.grace),
-        ("evidence.maxAge", "seconds", care.max_age_seconds),
-        ("evidence.maxAge", "scrapes", care.max_age_scrapes),
-        ("recover.for", "seconds", care.recover_for),
-        ("approvals.count", "people", care.approval_count if care.approval_points else None),
-    )
-    return tuple(
-        Limit(name, stated.written, float(stated.value), unit, stated.origin)
-        for name, unit, stated in rows
-        if stated is not None
-    )
+ROWS: tuple[tuple[str, Unit], ...] = (
+    ("unavailable", "hosts"),
+    ("unavailable_per_domain", "hosts"),
+    ("domains_at_once", "domains"),
+    ("failures", "hosts"),
+    ("failures_consecutive", "hosts"),
+    ("wave", "hosts"),
+    ("cold_capacity", "hosts"),
+    ("pace", "seconds"),
+    ("bake", "seconds"),
+    ("grace", "seconds"),
+    ("max_age_seconds", "seconds"),
+    ("max_age_scrapes", "scrapes"),
+    ("recover_for", "seconds"),
+    ("approval_count", "people"),
+)
+"""The numbers that a plan shows as limits, in this order."""
+
+
+def limits_of(care: Resolved, said: Sequence[tuple[Policy, Terms]] = ()) -> tuple[Limit, ...]:
+    """Every limit as written, resolved, and where from, for people to read.
+
+    said: what each policy that covers a host says, so that a limit knows whom to ask.
+    """
+    found: list[Limit] = []
+    for name, unit in ROWS:
+        stated: Stated[int] | Stated[float] | None = getattr(care, name)
+        if stated is not None and (name != "approval_count" or care.approval_points):
+            number, words = float(stated.value), words_on(name, said)
+            found.append(Limit(title(name), stated.written, number, unit, stated.origin, words))
+    return tuple(found)
+
+
+def title(field: str) -> str:
+    """A field's short name: `unavailable`, `failures`, `pace.between`, `evidence.maxAge`."""
+    path = FIELDS[field].path.partition(",")[0]
+    return path.removeprefix("limits.").removesuffix(".hosts")
+
+
+def words_on(field: str, said: Sequence[tuple[Policy, Terms]]) -> tuple[Word, ...]:
+    """What each policy says about a field, the strictest first."""
+    rank = FIELDS[field].rank
+    words = [
+        Word(policy.name, float(stated.value), policy.owners)
+        for policy, terms in said
+        if (stated := getattr(terms, field)) is not None
+    ]
+    return tuple(sorted(words, key=lambda word: (rank(word.value), word.policy)))
 
 
 def most_away(plan: Plan) -> int:

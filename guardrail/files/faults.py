@@ -54,6 +54,9 @@ def _explain(
     elif kind == "missing":
         spot = placed.key(path[:-1]) if path[:-1] else placed.spot(())
         yield path, spot, _missing(path, root)
+    elif kind == "wrong_key":
+        for below, message in details["ctx"]["faults"]:
+            yield (*path, *below), placed.key((*path, *below)), message
     elif kind == "wrong":
         for below, message in details["ctx"]["faults"]:
             yield (*path, *below), placed.spot((*path, *below)), message
@@ -125,8 +128,9 @@ def _where(path: Path) -> str:
     return f" in `{names}`" if names else ""
 
 
-def _keys(piece: type[BaseModel] | None) -> list[str]:
-    return [str(field.alias) for field in piece.model_fields.values()] if piece else []
+def _keys(piece: type[Format] | None) -> list[str]:
+    known = [str(field.alias) for field in piece.model_fields.values()] if piece else []
+    return [key for key in known if piece is None or key not in piece.later]
 
 
 def _piece(root: type[Format], path: Path) -> type[Format] | None:

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from guardrail.files.fleet import FleetFormat, to_fleet
 from guardrail.files.gate import GateFormat, to_gate
 from guardrail.files.place import Place
 from guardrail.files.policy import PolicyFormat, to_policy
+from guardrail.files.revision import revision
 from guardrail.files.rollout import RolloutFormat, to_rollout
 from guardrail.files.source import SourceFormat, to_source
 from guardrail.files.tree import MOST_BYTES, Placed, Spot, read
@@ -60,9 +62,10 @@ def load(paths: Iterable[str | os.PathLike[str]]) -> Documents:
     Raises InvalidFile with every fault of every file.
     """
     shelf = _Shelf()
-    for file in _files(paths, shelf):
+    read_once = cache(revision)
+    for file, folder in _files(paths, shelf):
         if (content := _content(file, shelf)) is not None:
-            shelf.add(content, str(file))
+            shelf.add(content, str(file), partial(read_once, folder))
     return shelf.documents()
 
 
@@ -88,13 +91,14 @@ class _Shelf:
     def say(self, file: str, spot: Spot, message: str) -> None:
         self.faults.append(Fault(file, spot.line, spot.column, message))
 
-    def add(self, content: bytes, file: str) -> None:
+    def add(self, content: bytes, file: str, revision_of: Callable[[], str] = str) -> None:
         documents, faults = read(content, file)
         self.faults.extend(faults)
         for placed in documents:
-            self._document(placed, spoiled=bool(faults))
+            self._document(Place(placed, revision_of), spoiled=bool(faults))
 
-    def _document(self, placed: Placed, *, spoiled: bool) -> None:
+    def _document(self, place: Place, *, spoiled: bool) -> None:
+        placed = place.placed
         kind = self._kind(placed)
         if kind is None:
             return
@@ -105,7 +109,7 @@ class _Shelf:
             return
         # A document with a fault of YAML's own is never mapped: its data may be half of it.
         if not spoiled:
-            model = kind.to_model(written, Place(placed))
+            model = kind.to_model(written, place)
             self._unique(kind, model.name, placed)
             self._models[kind.field].append(model)
 
@@ -151,14 +155,16 @@ class _Shelf:
         return Documents(**{field: tuple(models) for field, models in self._models.items()})
 
 
-def _files(paths: Iterable[str | os.PathLike[str]], shelf: _Shelf) -> list[Path]:
-    found: dict[Path, Path] = {}
+def _files(paths: Iterable[str | os.PathLike[str]], shelf: _Shelf) -> list[tuple[Path, Path]]:
+    """Each file, and the folder that it was found in or lies in."""
+    found: dict[Path, tuple[Path, Path]] = {}
     for given in paths:
         path = Path(given)
         try:
+            folder = path if path.is_dir() else path.parent
             several = _in_folder(path, shelf) if path.is_dir() else [path]
             for file in several:
-                found.setdefault(file.resolve(), file)
+                found.setdefault(file.resolve(), (file, folder))
         except (OSError, ValueError, RuntimeError) as error:
             shelf.say(str(path), Spot(1, 1), f"cannot be read: {_reason(error)}")
     return list(found.values())

@@ -11,6 +11,7 @@ Paths in documents (`{file: …}`, `caFile`, `config`) are made absolute when a 
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +24,11 @@ _STATE = "$XDG_STATE_HOME/"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What mapping a format onto a model needs to know about its file."""
+    """What mapping a format onto a model needs to know about its file. revision: asks git for it,
+    and only documents whose values are traced back ask."""
 
     placed: Placed
+    revision: Callable[[], str] = str
 
     @property
     def file(self) -> str:
@@ -71,8 +74,9 @@ class Place:
 
     def origins(self, document: str) -> tuple[tuple[str, Origin], ...]:
         """The line of every value in `spec`, by dotted path: `limits.wave`, `gates.require.0`."""
+        revision = self.revision()
         return tuple(
-            (".".join(map(str, path[1:])), Origin(document, self.file, spot.line))
+            (".".join(map(str, path[1:])), Origin(document, self.file, spot.line, revision))
             for path, spot, _ in walk_paths(self.placed)
             if path[0] == "spec" and len(path) > 1
         )

@@ -20,7 +20,11 @@
       recover: {by: person, for: 5m}           # or by: evidence
       rollback: {when: ask, requires: recovered}   # or never, or auto
 
-`match: {}` covers every host. What a policy does not state, it leaves to others.
+`match: {}` covers every host. What a policy does not state, it leaves to others. Three more words:
+
+    limits.coldCapacity: 5%                    # of the tier, weighted by how cold
+    limits.churn: {departures: 6, per: 10m}    # counted from the catalog, whoever causes them
+    warmUp: {gate: cache-warm, within: 15m}    # its query may use {host}
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -32,6 +36,7 @@ from guardrail.files.values import (
     STAGE_SCHEMA,
     DescribedMetadata,
     Duration,
+    DurationAboveZero,
     Format,
     HostAmount,
     Name,
@@ -44,6 +49,7 @@ from guardrail.files.values import (
 )
 from guardrail.model.policy import (
     Approvals,
+    Churn,
     Failures,
     Match,
     Policy,
@@ -52,6 +58,7 @@ from guardrail.model.policy import (
     Recover,
     RecoverBy,
     RollbackWhen,
+    WarmUp,
 )
 
 
@@ -107,6 +114,13 @@ class PaceFormat(Format):
     between: Duration = Field(description="Least time between the begin of two hosts.")
 
 
+class ChurnFormat(Format):
+    """How many nodes may leave the catalog within how long, whoever causes it."""
+
+    departures: int = Field(ge=1)
+    per: DurationAboveZero = Field(description="Any stretch of time of this length.")
+
+
 class LimitsFormat(Format):
     """Numbers that the engine may not exceed."""
 
@@ -122,12 +136,23 @@ class LimitsFormat(Format):
     failures: FailuresFormat | None = None
     wave: HostAmount | None = Field(default=None, description="No wave is larger than this.")
     pace: PaceFormat | None = None
+    cold_capacity: HostAmount | None = Field(
+        default=None, description="Of the tier: restarted and not yet warm, by how cold they are."
+    )
+    churn: ChurnFormat | None = None
 
 
 class GatesFormat(Format):
     """Gates that every operation on these hosts has."""
 
     require: list[Name] = Field(min_length=1)
+
+
+class WarmUpFormat(Format):
+    """The evidence that a returned host must show before it counts again."""
+
+    gate: Name = Field(description="Its query may use {host}.")
+    within: DurationAboveZero = Field(description="How long it may take before that is a hold.")
 
 
 class EvidenceFormat(Format):
@@ -189,6 +214,7 @@ class SpecFormat(Format):
     approvals: ApprovalsFormat | None = None
     recover: RecoverFormat = RecoverFormat()
     rollback: RollbackFormat | None = None
+    warm_up: WarmUpFormat | None = None
 
 
 class PolicyFormat(Format):
@@ -215,6 +241,7 @@ def to_policy(written: PolicyFormat, place: Place) -> Policy:
         approvals=_approvals(spec.approvals),
         recover=Recover(spec.recover.by, spec.recover.for_),
         rollback_when=spec.rollback.when if spec.rollback else None,
+        warm_up=WarmUp(spec.warm_up.gate, spec.warm_up.within) if spec.warm_up else None,
         origins=place.origins(f"policy {name}"),
         file=place.file,
         digest=place.digest(),
@@ -241,6 +268,8 @@ def _limits(written: LimitsFormat) -> PolicyLimits:
         failures=_failures(failures) if failures else None,
         wave=written.wave,
         pace_between=written.pace.between if written.pace else None,
+        cold_capacity=written.cold_capacity,
+        churn=Churn(written.churn.departures, written.churn.per) if written.churn else None,
     )
 
 

@@ -29,6 +29,13 @@ class _Generator(GenerateJsonSchema):
         """As the file would have it: `3 scrapes`, not the record that it becomes."""
         return dft if isinstance(dft, str | int | float) else None
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Without the words that this version does not keep yet."""
+        described = super().model_schema(schema)
+        for key in getattr(schema["cls"], "later", ()):
+            described.get("properties", {}).pop(key, None)
+        return described
+
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         described = super().default_schema(schema)
         if described.get("default") is None:

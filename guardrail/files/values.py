@@ -52,6 +52,18 @@ class Format(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel, frozen=True)
     later: ClassVar[tuple[str, ...]] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_kept_yet(cls, value: Any) -> Any:
+        """Keys in `later` that have a field already; those without one are unknown keys."""
+        fields = {field.alias for field in cls.model_fields.values()}
+        there = value if isinstance(value, dict) else {}
+        faults = [((key,), f"`{key}` {LATER}") for key in cls.later if key in fields & set(there)]
+        if faults:
+            context = {"text": faults[0][1], "faults": tuple(faults)}
+            raise PydanticCustomError("wrong_key", "{text}", context)
+        return value
+
 
 def wrong(*faults: tuple[tuple[str | int, ...], str]) -> PydanticCustomError:
     """Faults that a check over several fields found, each at a path below the checked value."""

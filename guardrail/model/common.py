@@ -39,11 +39,16 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place in a file that a value was read from. Line counts from 1; 0 says "built in"."""
+    """The place in a file that a value was read from. Line counts from 1; 0 says "built in".
+
+    revision: of the folder in git, ending in `+` where files in it differ from that revision;
+    empty where there is none.
+    """
 
     document: str
     file: str
     line: int
+    revision: str = ""
 
     def __str__(self) -> str:
         return f"{self.document} ({self.file}:{self.line})" if self.line else self.document

@@ -19,10 +19,20 @@ Unit = Literal["hosts", "domains", "seconds", "scrapes", "people"]
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """What one policy says about a limit, resolved as the limit is, and whom that policy names."""
+
+    policy: str
+    value: float
+    owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A limit as it was written, resolved to a number, and where it came from.
 
-    `value` is in what `unit` says; all but seconds and scrapes are whole numbers.
+    `value` is in what `unit` says; all but seconds and scrapes are whole numbers. words: what
+    every policy that covers a host says about it, the strictest first; none for a default.
     """
 
     name: str
@@ -30,6 +40,13 @@ class Limit:
     value: float
     unit: Unit
     origin: Origin
+    words: tuple[Word, ...] = ()
+
+    def owners_below(self, value: float) -> tuple[str, ...]:
+        """Whom an override of an upper limit to `value` has to ask: the owners of every policy
+        that allows less."""
+        asked = {name for word in self.words if word.value < value for name in word.owners}
+        return tuple(sorted(asked))
 
 
 @dataclass(frozen=True, slots=True)

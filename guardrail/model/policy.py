@@ -34,8 +34,38 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class Churn:
+    """At most so many catalog departures within any `per` seconds, whoever causes them."""
+
+    departures: int
+    per: float
+
+    def implies(self, other: "Churn") -> bool:
+        """Whether whoever keeps this one keeps the other: no more departures in no less time."""
+        return self.departures <= other.departures and self.per >= other.per
+
+    def __str__(self) -> str:
+        return f"{self.departures} per {self.per:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The gate that a returned host must pass, within so many seconds, before it counts again."""
+
+    gate: str
+    within: float
+
+    def __str__(self) -> str:
+        return f"{self.gate} within {self.within:g} s"
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyLimits:
-    """The limits a policy states; None where it is silent. `pace_between` is in seconds."""
+    """The limits a policy states; None where it is silent. `pace_between` is in seconds.
+
+    cold_capacity: hosts of the tier (those that the policy matches) restarted and not yet warm,
+    weighted by how cold they are.
+    """
 
     unavailable: Amount | None = None
     unavailable_per_domain: Amount | None = None
@@ -43,6 +73,8 @@ class PolicyLimits:
     failures: Failures | None = None
     wave: Amount | None = None
     pace_between: float | None = None
+    cold_capacity: Amount | None = None
+    churn: Churn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +118,7 @@ class Policy:
     approvals: Approvals | None = None
     recover: Recover = field(default_factory=Recover)
     rollback_when: RollbackWhen | None = None
+    warm_up: WarmUp | None = None
     origins: tuple[tuple[str, Origin], ...] = ()
     file: str = ""
     digest: str = ""

@@ -11,12 +11,14 @@ from guardrail.model.gate import Age, Bound, Gate
 from guardrail.model.messages import PlanRequest
 from guardrail.model.policy import (
     Approvals,
+    Churn,
     Failures,
     Match,
     Policy,
     PolicyEvidence,
     PolicyLimits,
     Recover,
+    WarmUp,
 )
 from guardrail.model.rollout import Order, Rollout
 
@@ -163,6 +165,8 @@ def policies(draw, name=None):
             failures=draw(some() | failures),
             wave=draw(some() | amounts),
             pace_between=draw(some() | seconds),
+            cold_capacity=draw(some() | amounts),
+            churn=draw(some() | st.builds(Churn, st.integers(1, 9), st.integers(1, 90).map(float))),
         ),
         required_gates=tuple(draw(st.sets(st.sampled_from(["a", "b", "c"]), max_size=2))),
         evidence=PolicyEvidence(draw(some() | ages), draw(some() | seconds)),
@@ -172,6 +176,10 @@ def policies(draw, name=None):
             draw(st.sampled_from([None, "person", "evidence"])), draw(some() | seconds)
         ),
         rollback_when=draw(st.sampled_from([None, "never", "ask", "auto"])),
+        warm_up=draw(
+            some() | st.builds(WarmUp, st.sampled_from(["v", "w"]), st.integers(1, 90).map(float))
+        ),
+        owners=draw(st.sampled_from([(), ("ann",), ("ann", "bob")])),
         origins=(("limits", Origin(f"policy {name}", f"{name}.yaml", line)),),
         file=f"{name}.yaml",
         digest=f"sha256:{name}{line}",

@@ -1,28 +1,29 @@
 """Which hosts does a policy cover, and which of several words on one thing counts?"""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import permutations
+from pathlib import Path
 
 import pytest
-from decide.plan_builders import amount, fleets, hosts, percent, policies, policy
+from decide.plan_builders import amount, fleets, hosts, percent, plan, policies, policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardrail.decide.merge import (
-    BUILT_IN,
-    RANKS,
-    Scope,
-    Terms,
-    matches,
-    merge,
-    resolve,
-    scope,
-    terms,
-    terms_of,
-)
+from guardrail.decide.merge import matches, resolve, scope, terms, terms_of
+from guardrail.decide.stricter import FIELDS, TOGETHER, merge
+from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Terms
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Age
-from guardrail.model.policy import Approvals, Failures, Match, PolicyEvidence, Recover
+from guardrail.model.policy import (
+    Approvals,
+    Churn,
+    Failures,
+    Match,
+    PolicyEvidence,
+    Recover,
+    WarmUp,
+)
 
 CALM = settings(deadline=None)
 HOST = Host("list", "c1", "127.0.0.1", "a", roles=("memcached",), labels=(("env", "prod"),))
@@ -186,6 +187,52 @@ def test_where_nobody_says_anything_the_defaults_are_safe_and_say_so():
     assert found.recover_by.value == "evidence"
 
 
+def test_hosts_that_no_policy_covers_go_a_few_at_a_time_and_not_without_a_second_person():
+    found = resolve(Terms())
+    assert found.wave.value == 10
+    assert [point.value for point in found.approval_points] == ["start"]
+    assert (found.approval_count.value, found.not_requester) == (1, True)
+    assert found.rollback_when.value == "ask"
+    made = plan(hosts(25), "100%")
+    assert [wave.end for wave in made.waves] == [10, 20, 25]
+    assert [(p.point, p.wave, p.not_requester) for p in made.approvals] == [("start", 0, True)]
+    assert made.caps.unavailable == 1
+
+
+def test_a_policy_that_says_anything_takes_the_place_of_that():
+    found = resolve(terms_of([policy()], "f", "consul", hosts(3)))
+    assert (found.wave, found.approval_points, found.not_requester) == (None, (), False)
+
+
+def test_two_churn_limits_hold_together_unless_one_implies_the_other():
+    def said(departures, per):
+        return terms(policy(limits={"churn": Churn(departures, per)}), Scope(9, 9, 3))
+
+    short, long = said(6, 600.0), said(20, 3600.0)
+    both = resolve(merge(short, long))
+    assert [stated.value for stated in both.churn] == [Churn(6, 600.0), Churn(20, 3600.0)]
+    assert merge(both_said := said(5, 4000.0), merge(short, long)) == both_said
+
+
+def test_each_warm_up_gate_holds_with_its_shortest_time():
+    one = policy("one", warm_up=WarmUp("warm", 900.0))
+    two = policy("two", warm_up=WarmUp("warm", 300.0))
+    three = policy("three", warm_up=WarmUp("filled", 600.0))
+    found = resolve(terms_of([one, two, three], "f", "consul", hosts(2)))
+    assert [s.value for s in found.warm_up] == [WarmUp("filled", 600.0), WarmUp("warm", 300.0)]
+    assert found.warm_up[1].origin.document == "policy two"
+
+
+def test_an_override_asks_the_owners_of_every_policy_that_it_exceeds_and_no_others():
+    tight = policy("tight", limits={"unavailable": amount(1)}, owners=("storage", "db"))
+    wide = policy("wide", limits={"unavailable": amount(4)}, owners=("release",))
+    made = plan(hosts(20), policies=[wide, tight])
+    limit = next(limit for limit in made.limits if limit.name == "unavailable")
+    assert limit.owners_below(3) == ("db", "storage")
+    assert limit.owners_below(5) == ("db", "release", "storage")
+    assert limit.owners_below(1) == ()
+
+
 def test_where_cache_critical_a_person_ends_a_hold_also_when_another_policy_says_evidence():
     critical = policy("critical", cache_critical=True)
     other = policy("other", recover=Recover("evidence"))
@@ -209,6 +256,22 @@ def test_each_word_of_a_list_has_its_own_place():
     )
     found = terms(replace(LOOSE, required_gates=("z", "b"), origins=places), Scope(3, 3, 3))
     assert [(gate.value, gate.origin.line) for gate in found.gates] == [("b", 5), ("z", 3)]
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_every_field_has_one_meaning_and_the_docs_say_the_same():
+    named = [*FIELDS, *TOGETHER]
+    assert sorted(named) == sorted(Terms.__dataclass_fields__)
+    rows = [(meaning.path, meaning.words) for meaning in FIELDS.values()]
+    table = []
+    for path, words in (*rows, *TOGETHER.values()):
+        head, _, rest = path.partition(", ")
+        table.append(f"| `{head}`{', ' + rest if rest else ''} | {words} |")
+    text = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+    written = [line for line in text.splitlines() if line.startswith("| `")]
+    assert written[: len(table)] == table
 
 
 # ---------------------------------------------------------------- laws
@@ -240,18 +303,18 @@ def test_merge_is_idempotent_and_silence_changes_nothing(one):
 @given(some_terms, some_terms)
 def test_merge_takes_one_of_the_two_and_never_the_looser(one, other):
     both = merge(one, other)
-    for name, rank in RANKS.items():
+    for name, meaning in FIELDS.items():
         said = [v for v in (getattr(one, name), getattr(other, name)) if v is not None]
         taken = getattr(both, name)
         assert (taken in said) if said else taken is None
-        assert all(rank(taken.value) <= rank(value.value) for value in said)
+        assert all(meaning.rank(taken.value) <= meaning.rank(value.value) for value in said)
 
 
 def as_strict(more, less):
     """Whether everything that `less` states is stated at least as strictly by `more`."""
     numbers = all(
-        rank(getattr(more, name).value) <= rank(stated.value)
-        for name, rank in RANKS.items()
+        meaning.rank(getattr(more, name).value) <= meaning.rank(stated.value)
+        for name, meaning in FIELDS.items()
         if (stated := getattr(less, name)) is not None
     )
     words = all(
@@ -272,6 +335,59 @@ def test_adding_a_policy_never_loosens_and_order_does_not_matter(known, added, f
     assert as_strict(after, before)
     if before.recover_by is not None or before.cache_critical is not None:
         assert resolve(before).recover_by.value in ("evidence", resolve(after).recover_by.value)
+
+
+def loosened(before, after):
+    """The fields of `Resolved` that are looser after than before."""
+    found = []
+    for name, meaning in FIELDS.items():
+        old, new = getattr(before, name), getattr(after, name)
+        if old is None or getattr(old, "origin", None) == BUILT_IN:
+            continue  # nothing was said: the first word takes the default's place
+        if new is None or meaning.rank(value_of(new)) > meaning.rank(value_of(old)):
+            found.append(name)
+    for name in ("gates", "approval_points"):
+        said = {s.value for s in getattr(before, name) if s.origin != BUILT_IN}
+        found += [name] if not said <= {s.value for s in getattr(after, name)} else []
+    kept = all(any(n.value.implies(o.value) for n in after.churn) for o in before.churn)
+    times = {s.value.gate: s.value.within for s in after.warm_up}
+    warm = all(times.get(s.value.gate, 1e9) <= s.value.within for s in before.warm_up)
+    return found + ([] if kept else ["churn"]) + ([] if warm else ["warm_up"])
+
+
+def value_of(stated):
+    return stated.value if hasattr(stated, "value") else stated
+
+
+@CALM
+@given(st.lists(policies(), min_size=1, max_size=3), policies(), fleets())
+def test_adding_a_policy_never_loosens_what_an_operation_keeps_to(known, added, fleet):
+    said = terms_of(known, "f", "consul", fleet)
+    if not said.policies:
+        return  # the built-in default: a policy takes its place
+    assert loosened(resolve(said), resolve(terms_of([*known, added], "f", "consul", fleet))) == []
+
+
+@CALM
+@given(st.lists(policies(), min_size=1, max_size=3), fleets())
+def test_resolved_does_not_depend_on_the_order_or_on_how_often_a_policy_is_given(known, fleet):
+    found = {resolve(terms_of(p, "f", "consul", fleet)) for p in permutations(known)}
+    found.add(resolve(terms_of([*known, *known], "f", "consul", fleet)))
+    assert len(found) == 1
+
+
+@CALM
+@given(st.lists(policies(), max_size=3), fleets(), st.integers(0, 2))
+def test_a_host_without_a_role_never_makes_its_fleet_less_careful(known, fleet, which):
+    host = fleet[which % len(fleet)]
+    nobody = tuple(replace(h, roles=()) if h is host else h for h in fleet)
+    matched = {p.name for p in known if matches(p, "f", "consul", host)}
+    assert matched <= {p.name for p in known if any(matches(p, "f", "consul", h) for h in nobody)}
+
+
+def test_the_laws_look_at_every_field_of_what_is_resolved():
+    named = {field.name for field in fields(Resolved)}
+    assert named == {*FIELDS, *TOGETHER}
 
 
 @CALM
