@@ -26,6 +26,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from bench.parts import Shape, shape_of
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.plan import course_of, make_plan
+from guardrail.decide.waves import cut
 from guardrail.edges.compose import store_of
 from guardrail.edges.journal import journal_at
 from guardrail.files import Documents
@@ -91,7 +92,10 @@ def plan_of(request: PlanRequest, shape: Shape) -> Plan:
         replace(rule, recover_by="evidence", good_for=0.2, grace=60.0) for rule in plan.gates
     )
     caps = Caps(shape.in_flight, shape.in_flight, ZONES, 0)
-    return replace(plan, caps=caps, bake_for=shape.bake_for, gates=rules, refusals=())
+    # No policy, so built-in defaults would count: small waves, and an approval to wait for.
+    waves = cut(asked.rollout.stages, len(plan.hosts), most=None, alone=0)
+    fixed = replace(plan, waves=waves, approvals=(), refusals=())
+    return replace(fixed, caps=caps, bake_for=shape.bake_for, gates=rules)
 
 
 @dataclass(slots=True)

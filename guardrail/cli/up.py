@@ -39,6 +39,10 @@ DYNAMIC = (
     ("history.maximumBufferedEventsBatch", 5000),
     # Workflow timers below 1 s take 1 s otherwise.
     ("history.timerProcessorMaxTimeShift", "10ms"),
+    # A second question to an operation that is at work is otherwise refused (one may wait for the
+    # next workflow task), and whoever asked tries again 1 s later: a status took up to 4 s, or got
+    # no answer, and permits came late.
+    ("history.MaxBufferedQueryCount", 1000),
 )
 """Settings without which promises break (design.md §8)."""
 
