@@ -261,6 +261,9 @@ def names_section(status: Status, plan: Plan | None, look: Look) -> list[Line]:
         rows += wrap(
             line(f"  and {count(more, 'earlier one')}: see rollout explain"), look.width, 4
         )
+    if status.unnamed:
+        told = f"  and {count(status.unnamed, 'host')} more, counted and not kept by name"
+        rows += wrap(line(told), look.width, 4)
     return rows
 
 

@@ -147,6 +147,8 @@ def left_out(status: Status, plan: Plan | None) -> list[str]:
             "",
             *_table(("host", "state", "why"), cells),
         ]
+        more = count(status.unnamed, "host")
+        rows += ["", f"And {more} more, counted and not kept by name."] if status.unnamed else []
     if status.phase != "completed" and plan is not None and status.changed:
         changed = _named(status.changed_hosts, plan)
         still = "are still changed" if status.direction == "back" else "were changed"

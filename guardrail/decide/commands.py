@@ -8,19 +8,20 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from guardrail.decide import leasing, rollback
-from guardrail.decide.bits import bit
+from guardrail.decide import leasing, overrides, overriding, people, rollback
+from guardrail.decide.bits import bit, has, members
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
+    BREAK_GLASS,
     clear_hold,
-    consents,
     evidence_is_good,
     note,
     passing_since,
     raise_hold,
 )
 from guardrail.decide.learn import forget
+from guardrail.decide.named import named, needy
 from guardrail.model.operation import Approved, Commanded, Hold, State
 
 
@@ -30,6 +31,8 @@ def refusal(state: State, command: Commanded) -> str | None:
         return "say who you are: --by NAME, or GUARDRAIL_USER in the environment"
     if state.finished:
         return f"the operation is {state.phase} already; nothing can be said to it any more"
+    if command.accept_churn and not command.verified:
+        return people.sign_it(command.by, f"it takes {BREAK_GLASS} people to accept churn")
     return VERBS[command.verb].refuse(state, command)
 
 
@@ -86,6 +89,9 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
 
 def _resume(state: State, command: Commanded) -> State:
     over = f" over {command.over}: {command.reason}" if command.over else ""
+    if command.over:
+        told = f"{command.over}, who is told: {command.by} lifts your hold, {command.reason}"
+        state = note(state, command.at, told)
     for name in (*_own_holds(state, command), *recovered_gates(state)):
         state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
     return leasing.resumed(state, command.at, f"resumed by {command.by}{over}")
@@ -98,17 +104,17 @@ def _refuse_approve(state: State, command: Commanded) -> str | None:
     points = {point.point: point for point in state.course.approvals}
     point = points.get(command.point)
     if point is None:
-        known = ", ".join(points) or "none"
+        if (asked := overrides.pending(state, command.point)) is not None:
+            return overriding.refuse_consent(state, asked, command)
+        known = ", ".join((*points, *overrides.waiting_points(state))) or "none"
         return f"no approval is asked for at {command.point!r}; points of this plan: {known}"
-    if point.not_requester and command.by == state.course.requester:
-        return f"{command.by} asked for this operation; {point.origin} wants somebody else"
-    if command.by in consents(state, point):
-        return f"{command.by} has approved {command.point} already"
-    return None
+    return people.refuse_approval(state, point, command)
 
 
 def _approve(state: State, command: Commanded) -> State:
-    consent = Approved(command.point, command.by, command.at)
+    if (asked := overrides.pending(state, command.point)) is not None:
+        return overriding.consent(state, asked, command)
+    consent = Approved(command.point, command.by, command.at, command.verified, command.key)
     return replace(state, approved=(*state.approved, consent))
 
 
@@ -117,28 +123,31 @@ def _approve(state: State, command: Commanded) -> State:
 
 def asked_about(state: State, command: Commanded) -> tuple[int, ...]:
     """The plan indexes of the hosts a command names; of all that need a person if it names none."""
-    need = {known.name: known.index for known in state.exceptional if _needs(state, known.index)}
-    return tuple(need[name] for name in command.hosts or need if name in need)
+    need = _needy_by_name(state)
+    if command.hosts:
+        return tuple(need[name] for name in command.hosts if name in need)
+    return (*need.values(), *members(needy(state) & ~named(state)))
 
 
 def anyone_stuck(state: State) -> bool:
     """Whether any host waits for a person: to retry it, or to skip it."""
-    return any(_needs(state, known.index) for known in state.exceptional)
+    return bool(needy(state))
 
 
-def _needs(state: State, index: int) -> bool:
-    stuck = state.failed | state.unknown | state.blocked
-    held = any(index in hold.hosts for hold in state.holds)
-    return bool(stuck & bit(index)) or held
+def _needy_by_name(state: State) -> dict[str, int]:
+    need = needy(state)
+    return {known.name: known.index for known in state.exceptional if has(need, known.index)}
 
 
 def _refuse_hosts(state: State, command: Commanded) -> str | None:
-    known = [known.name for known in state.exceptional if _needs(state, known.index)]
+    known = list(_needy_by_name(state))
     strange = [name for name in command.hosts if name not in known]
-    if strange or not known:
-        named = f"{', '.join(strange)}: not waiting for a person. " if strange else ""
-        return f"{named}Hosts that are: {', '.join(known) or 'none'}"
-    return None
+    if not strange and needy(state):
+        return None
+    said = f"{', '.join(strange)}: not waiting for a person. " if strange else ""
+    more = (needy(state) & ~named(state)).bit_count()
+    also = [f"{more} more that are not kept by name: retry without names asks all"] if more else []
+    return f"{said}Hosts that are: {', '.join([*known, *also]) or 'none'}"
 
 
 def _release(state: State, command: Commanded, index: int) -> State:
@@ -157,9 +166,11 @@ def _without_host(state: State, hold: Hold, command: Commanded, index: int) -> S
     if not hosts:
         return clear_hold(state, hold.name, command.at, f"{command.verb} by {command.by}")
     names = {known.index: known.name for known in state.exceptional}
-    gone = f"{names[index]} is "
+    gone = f"{names.get(index, index)} is "
     reasons = tuple(reason for reason in hold.reasons if not reason.startswith(gone))
-    name = hold.name if hold.name != f"host:{names[index]}" else f"host:{names[hosts[0]]}"
+    reasons = reasons or (f"{len(hosts)} hosts wait that are not kept by name",)
+    first = next((names[other] for other in hosts if other in names), f"number {hosts[0]}")
+    name = hold.name if hold.name != f"host:{names.get(index)}" else f"host:{first}"
     rest = dataclasses.replace(hold, name=name, hosts=hosts, reasons=reasons)
     others = tuple(other for other in state.holds if other.name != hold.name)
     return raise_hold(replace(state, holds=others), rest)
@@ -214,6 +225,7 @@ VERBS: dict[str, _Verb] = {
     "skip": _Verb(_refuse_hosts, _skip),
     "abort": _Verb(_refuse_abort, _abort),
     "rollback": _Verb(rollback.refuse, rollback.obey),
+    "override": _Verb(overriding.refuse, overriding.obey),
 }
 
 
@@ -226,6 +238,8 @@ def answer(state: State, command: Commanded) -> str:
     if command.verb == "rollback":
         hosts = state.take_back.bit_count()
         return f"going back: {hosts} hosts, newest first, and those of {flights} in flight"
+    if (said := overriding.answer(state, command)) is not None:
+        return said
     if command.verb in ("pause", "abort"):
         return f"nothing new is asked to begin; at most {flights} in flight"
     if state.holds:

@@ -3,9 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
-from guardrail.decide import holds
+from guardrail.decide import holds, overrides, people
 from guardrail.decide.bits import has, members
 from guardrail.decide.commands import anyone_stuck, recovered_gates
+from guardrail.decide.named import and_more, unnamed
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
 from guardrail.decide.transition import bake_needed
 from guardrail.decide.way_back import if_asked, in_words
@@ -90,7 +91,7 @@ def command_for(state: State, hold: Hold) -> str:
     if hold.name == WAVE_TAKEN_BACK:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
-        return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
+        return f"approve {state.name} {people.how(state, hold.name.removeprefix('approval:'))}"
     if hold.name.startswith(("host:", "limit:")) or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
     if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
@@ -118,8 +119,10 @@ def explain(state: State) -> tuple[str, ...]:
     for hold in state.holds:
         lines += [f"  {hold.name}: {reason}" for reason in hold.reasons]
         lines += [f"    ends by: {hold.clears}"]
+    lines += [f"  {words}" for words in overrides.lines(state)]
     for known in state.exceptional:
         lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
+    lines += [f"  and {more}"] if (more := and_more(state)) else []
     for watched in state.watched:
         lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
     if can_go_back(state):
@@ -181,7 +184,9 @@ def status(state: State, now: float) -> Status:
         reverted=state.reverted.bit_count(),
         to_take_back=state.take_back.bit_count(),
         rollback_when=state.course.rollback_when,
+        overrides=state.overrides,
         reverted_hosts=f"{state.reverted:x}",
+        unnamed=unnamed(state).bit_count(),
     )
 
 

@@ -5,7 +5,7 @@ An answer or a report with another turn than the one that was asked changes noth
 
 import dataclasses
 
-from guardrail.decide import leasing, rollback
+from guardrail.decide import leasing, named, rollback
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
@@ -16,7 +16,6 @@ from guardrail.model.operation import (
     Hold,
     HostAnswered,
     JournalSaid,
-    Outcome,
     Started,
     State,
     Ticked,
@@ -134,7 +133,7 @@ def _failed(state: State, event: HostAnswered) -> State:
 def _unknown(state: State, event: HostAnswered) -> State:
     state = _not_serving(replace(state, unknown=state.unknown | bit(event.index)), event)
     ends = "a person: retry or skip the host, or abort"
-    return _host_hold(_remember(state, event), event, ends)
+    return _host_hold(_remember(state, event, held=True), event, ends)
 
 
 def _not_serving(state: State, event: HostAnswered) -> State:
@@ -150,15 +149,19 @@ def _not_begun(state: State, event: HostAnswered, rest: float = NOT_BEGUN_REST) 
 
 
 def _blocked(state: State, event: HostAnswered) -> State:
+    """A host that there is no room to remember is not asked again: its tries cannot be counted."""
+    known = _known(state, event)
     state = _remember(state, event)
-    if tries(state, event.index) < BLOCKED_TRIES:
+    if 0 < tries(state, event.index) < BLOCKED_TRIES:
         return _not_begun(state, event, BLOCKED_REST)
-    return _one_more_failure(replace(state, blocked=state.blocked | bit(event.index)))
+    state = replace(state, blocked=state.blocked | bit(event.index))
+    return _one_more_failure(named.remember(state, known))
 
 
 def _credentials(state: State, event: HostAnswered) -> State:
     ends = "a person: mend the credentials, then retry"
-    return _host_hold(_remember(_not_begun(state, event), event), event, ends)
+    state = _remember(_not_begun(state, event), event, held=True)
+    return _host_hold(state, event, ends)
 
 
 def _gone(state: State, event: HostAnswered) -> State:
@@ -193,27 +196,32 @@ def _one_more_failure(state: State) -> State:
     return replace(state, consecutive_failures=state.consecutive_failures + 1)
 
 
-def _remember(state: State, event: HostAnswered) -> State:
-    before = next((x for x in state.exceptional if x.index == event.index), None)
-    again = before.tries + 1 if before is not None and before.outcome == event.outcome else 1
-    known = Exceptional(event.index, event.name, event.outcome, event.reason, event.at, again)
-    state = forget(state, event.index)
-    state = replace(state, exceptional=(*state.exceptional, known))
+def _remember(state: State, event: HostAnswered, *, held: bool = False) -> State:
+    state = named.remember(state, _known(state, event), held=held)
     return note(state, event.at, f"{event.name}: {event.outcome}, {event.reason}")
 
 
+def _known(state: State, event: HostAnswered) -> Exceptional:
+    before = next((x for x in state.exceptional if x.index == event.index), None)
+    again = before.tries + 1 if before is not None and before.outcome == event.outcome else 1
+    return Exceptional(event.index, event.name, event.outcome, event.reason, event.at, again)
+
+
 def _host_hold(state: State, event: HostAnswered, ends: str) -> State:
-    """Hosts failing alike share one hold, which is named after the first of them."""
-    alike = next((hold for hold in state.holds if _same_cause(state, hold, event.outcome)), None)
+    """Hosts failing alike share one hold, which is named after the first of them.
+
+    They fail alike where the same ends it. Reasons are kept as long as names are.
+    """
+    alike = next((hold for hold in state.holds if _same_cause(hold, ends)), None)
+    reason = f"{event.name} is {event.outcome}: {event.reason}"
     if alike is None:
-        reason = f"{event.name} is {event.outcome}: {event.reason}"
         new = Hold(f"host:{event.name}", event.at, (reason,), ends, hosts=(event.index,))
         return raise_hold(state, new)
-    reasons = (*alike.reasons, f"{event.name} is {event.outcome}: {event.reason}")
+    told = (reason,) if len(alike.reasons) < named.MOST_NAMED else ()
     hosts = tuple(sorted({*alike.hosts, event.index}))
-    return raise_hold(state, dataclasses.replace(alike, reasons=reasons, hosts=hosts))
+    both = dataclasses.replace(alike, reasons=(*alike.reasons, *told), hosts=hosts)
+    return raise_hold(state, both)
 
 
-def _same_cause(state: State, hold: Hold, outcome: Outcome) -> bool:
-    held = [known for known in state.exceptional if known.index in hold.hosts]
-    return hold.name.startswith("host:") and any(known.outcome == outcome for known in held)
+def _same_cause(hold: Hold, ends: str) -> bool:
+    return hold.name.startswith("host:") and hold.clears == ends

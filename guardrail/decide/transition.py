@@ -30,6 +30,7 @@ from guardrail.decide import holds, learn, leasing, limits, rollback, windows
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
+from guardrail.decide.named import and_more
 from guardrail.decide.rollback import binding
 from guardrail.model.operation import (
     Action,
@@ -243,6 +244,7 @@ def in_words(state: State) -> str:
     if state.direction == "back":
         return rollback.in_words(state)
     left = [known.name for known in state.exceptional if not has(state.changed, known.index)]
+    left += [more] if (more := and_more(state)) else []
     aside = f"; left out: {', '.join(left)}" if left else ""
     return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}"
 

@@ -345,3 +345,5 @@ class Status:
     rollback_when: RollbackWhen = "ask"
     reverted_hosts: str = "0"
     """The hosts back at the former version, as `changed_hosts`."""
+    unnamed: int = 0
+    """How many exceptional hosts are counted only: a thousand are kept by name."""
