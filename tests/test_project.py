@@ -22,8 +22,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from temporalio import activity, workflow
 
-from guardrail.model import messages
+from guardrail.model import lease, messages
 from guardrail_workflows.activities import Activities
+from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 
 TOP = Path(__file__).resolve().parent.parent
@@ -283,11 +284,19 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
     assert found == {
         "workflows": {messages.ROLLOUT},
         "updates": {messages.UPDATE},
-        "signals": {messages.JUDGED},
+        "signals": {messages.JUDGED, messages.LEASED},
         "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN, messages.WAY_BACK},
     }
     assert activities == set(constants().values()).difference(*found.values())
     assert messages.CHANGE_HOST in activities
+
+
+@pytest.mark.parametrize("kind", [LeasesWorkflow, UpgradedLeasesWorkflow])
+def test_the_table_of_leases_answers_to_the_names_the_library_uses(kind: type) -> None:
+    definition: Any = workflow._Definition.must_from_class(kind)
+    assert definition.name == lease.LEASES
+    assert set(definition.updates) == {lease.ASK_LEASE, lease.GIVE_BACK, lease.BREAK_LEASE}
+    assert set(definition.queries) == {lease.TABLE, lease.LOOK_LEASE}
 
 
 # ---------------------------------------------------------------- make, set-up and CI

@@ -19,6 +19,7 @@ from guardrail.model.journal import (
     HoldRaised,
     HostAsked,
     HostTold,
+    LeaseBroken,
     Line,
     Pairs,
     PlanFixed,
@@ -125,6 +126,10 @@ def _cleared(hold: HoldCleared, _: str, __: Cast) -> str:
     return f"no longer held on {hold.name}: {hold.why}"
 
 
+def _lease_broken(broken: LeaseBroken, _: str, __: Cast) -> str:
+    return f"{broken.by} breaks its lease on {', '.join(broken.roles)}: {broken.reason}"
+
+
 def _turned(turned: Turned, _: str, __: Cast) -> str:
     return "it goes back from here" if turned.direction == "back" else "it goes forward from here"
 
@@ -164,6 +169,7 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     WatchBegun: _watch,
     HoldRaised: _hold,
     HoldCleared: _cleared,
+    LeaseBroken: _lease_broken,
     Turned: _turned,
     WaveBegun: _wave,
     HostAsked: _asked,

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from guardrail.decide.claims import claims_of, critical_roles
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
@@ -83,6 +84,14 @@ def make_plan(
         description=rollout.description,
         ticket=rollout.ticket,
         cache_critical=care.cache_critical,
+        leases=claims_of(
+            ordered,
+            waves,
+            caps_of(care),
+            down_by_domain(excluded),
+            fleet=fleet.name,
+            critical=critical_roles(found.policies, fleet.name, agent, found.hosts),
+        ),
         rollback_when=care.rollback_when.value,
     )
     return replace(

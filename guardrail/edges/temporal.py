@@ -390,7 +390,7 @@ class Operations:
                 self._handle(operation).result(rpc_timeout=timedelta(seconds=ANSWER)), operation
             )
         except WorkflowFailureError as failure:
-            return _reasons(failure.cause)
+            return reasons_of(failure.cause)
         return ()
 
     async def was_refused(self, operation: str) -> bool:
@@ -463,7 +463,7 @@ class Operations:
         except WorkflowUpdateFailedError as error:
             if _unprocessed(error):
                 raise _NotHeard from None
-            raise Refused(*_reasons(error.cause)) from None
+            raise Refused(*reasons_of(error.cause)) from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             unsure = f"nothing within {SAY:g} s; `{say.verb}` may still be taken: see its status"
             raise await self._no_worker(operation, unsure) from None
@@ -490,7 +490,7 @@ def _timed_out(error: RPCError) -> bool:
     return error.status in late
 
 
-def _reasons(error: BaseException | None) -> tuple[str, ...]:
+def reasons_of(error: BaseException | None) -> tuple[str, ...]:
     """What an ApplicationError says, however deep it is: its details, else its message."""
     last = error
     while error is not None:

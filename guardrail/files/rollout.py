@@ -9,11 +9,11 @@ spec:
   stages: [1, 25%, 50%, 75%, 100%]  # cumulative; counts first; the last is 100% or all
   gates: [agent-health]             # besides those that policies require
   order: {by: failureDomain, canaries: {firstOf: [role, os, version]}}   # or by: name
-  priority: normal
+  priority: normal                  # urgent: others that hold a lease it needs give it back
 """
 
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -24,7 +24,6 @@ from guardrail.files.values import (
     Name,
     StageAmount,
     Text,
-    not_yet,
     wrong,
 )
 from guardrail.model.change import ChangeRef
@@ -75,7 +74,10 @@ class SpecFormat(Format):
     )
     gates: list[Name] = Field(default=[], description="Besides those that policies require.")
     order: OrderFormat | None = None
-    priority: Annotated[Literal["normal"], not_yet("urgent")] = "normal"
+    priority: Literal["normal", "urgent"] = Field(
+        default="normal",
+        description="urgent: others that hold a lease which it needs settle and give it back.",
+    )
 
     @field_validator("stages")
     @classmethod
@@ -117,6 +119,7 @@ def to_rollout(written: RolloutFormat, _: Place) -> Rollout:
         order=_order(spec.order),
         description=written.metadata.description,
         ticket=written.metadata.ticket,
+        priority=spec.priority,
     )
 
 

@@ -95,6 +95,17 @@ class HoldCleared:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseBroken:
+    """A person broke the operation's lease on these roles; `token` is the lease's."""
+
+    roles: tuple[str, ...]
+    token: int
+    by: str
+    reason: str
+    kind: Literal["lease_broken"] = "lease_broken"
+
+
+@dataclass(frozen=True, slots=True)
 class Turned:
     """The operation goes the other way from here on."""
 
@@ -159,6 +170,7 @@ Record = (
     | WatchBegun
     | HoldRaised
     | HoldCleared
+    | LeaseBroken
     | Turned
     | WaveBegun
     | HostAsked
@@ -173,6 +185,7 @@ RECORDS: tuple[type[Record], ...] = (
     WatchBegun,
     HoldRaised,
     HoldCleared,
+    LeaseBroken,
     Turned,
     WaveBegun,
     HostAsked,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
+from guardrail.model.lease import Answer
 from guardrail.model.operation import (
     Direction,
     Hold,
@@ -36,6 +37,8 @@ UPDATE = "say"
 
 JUDGED = "judged"
 """The watcher's signal: `Judged`."""
+LEASED = "leased"
+"""The signal of who keeps a lease: `Leased`."""
 
 STATUS = "status"
 EXPLAIN = "explain"
@@ -46,6 +49,8 @@ PLAN_OPERATION = "plan_operation"
 LOAD_COURSE = "load_course"
 CHANGE_HOST = "change_host"
 WATCH_GATES = "watch_gates"
+KEEP_LEASE = "keep_lease"
+END_LEASE = "end_lease"
 RECORD = "record"
 """Activities."""
 
@@ -99,6 +104,7 @@ class HostTask:
     """One host to change: names, versions and digests, never command lines.
 
     run: Temporal's name for the first run of this operation's workflow; a name may be used again.
+    lease: the token of the lease that it is begun on; 0: none is needed.
     """
 
     operation: str
@@ -107,6 +113,7 @@ class HostTask:
     turn: int
     direction: Direction
     run: str = ""
+    lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,15 @@ class Judged:
 
     turn: int
     judgement: Judgement
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """The table's word on the ask of that turn, and when it was heard."""
+
+    turn: int
+    answer: Answer
     at: float = 0.0
 
 

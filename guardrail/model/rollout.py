@@ -5,6 +5,7 @@ from typing import Literal
 
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Amount
+from guardrail.model.lease import Priority
 
 FirstOf = Literal["role", "os", "version"]
 
@@ -32,3 +33,4 @@ class Rollout:
     order: Order = field(default_factory=Order)
     description: str = ""
     ticket: str = ""
+    priority: Priority = "normal"

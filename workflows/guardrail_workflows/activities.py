@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from guardrail.decide.plan import course_of
 from guardrail.edges.compose import Edges, edges_of
 from guardrail.edges.gate_reader import GateReader
+from guardrail.edges.leases import Desk, keep
 from guardrail.errors import InvalidFile, Refused, Unanswered
 from guardrail.files import Documents, load
 from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
@@ -29,10 +31,12 @@ from guardrail.model.change import Change
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Gate, Judgement
 from guardrail.model.journal import Entry, Head
+from guardrail.model.lease import Answer, Done, Wanted
 from guardrail.model.messages import (
     HostAnswer,
     HostTask,
     Judged,
+    Leased,
     MayBegin,
     Planned,
     PlanRequest,
@@ -86,6 +90,8 @@ class Activities:
             self.load_course,
             self.change_host,
             self.watch_gates,
+            self.keep_lease,
+            self.end_lease,
             self.record,
         )
 
@@ -239,6 +245,27 @@ class Activities:
             await watch(readers, report, activity.heartbeat)
 
 
+    # ------------------------------------------------------------ leases
+
+    @activity.defn(name=messages.KEEP_LEASE)
+    async def keep_lease(self, wanted: Wanted) -> None:
+        """Ask for a lease and keep it until cancelled; signal what the table says of it."""
+        handle = self.client.get_workflow_handle(messages.workflow_id(wanted.holder.operation))
+
+        async def report(answer: Answer) -> None:
+            try:
+                await handle.signal(messages.LEASED, Leased(wanted.turn, answer, time.time()))
+            except RPCError as error:
+                raise Unanswered("the operation", wanted.holder.operation, str(error)) from error
+
+        await keep(Desk(self.client), wanted, report, activity.heartbeat)
+
+    @activity.defn(name=messages.END_LEASE)
+    async def end_lease(self, done: Done) -> None:
+        """Give back what an operation asked for up to that turn."""
+        await Desk(self.client).give_back(done)
+
+
 def beats() -> Callable[[str], None]:
     """Heartbeats of a host's activity, from its second second on."""
     first = time.monotonic() + FIRST_BEAT
@@ -285,7 +312,7 @@ def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
 
 
 def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:
-    """The work on one host. The token: no lease yet, then the turn, then Temporal's attempt."""
+    """The work on one host. The token: of its lease, then the turn, then Temporal's attempt."""
     return HostJob(
         operation=task.operation,
         host=Host(
@@ -295,7 +322,7 @@ def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> Hos
         direction=task.direction,
         old=plan.change.old,
         new=plan.change.new,
-        token=Token(0, task.turn, activity.info().attempt),
+        token=Token(task.lease, task.turn, activity.info().attempt),
         run=task.run,
     )
 

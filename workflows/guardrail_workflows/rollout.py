@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
         HostAnswer,
         HostTask,
         Judged,
+        Leased,
         MayBegin,
         Planned,
         RolloutInput,
@@ -42,10 +43,13 @@ with workflow.unsafe.imports_passed_through():
         BeginHost,
         Commanded,
         Drained,
+        EndLease,
         Event,
         GateJudged,
         HostAnswered,
         JournalSaid,
+        KeepLease,
+        LeaseTold,
         Started,
         State,
         Ticked,
@@ -55,6 +59,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from guardrail.model.plan import Course
     from guardrail_workflows.clock import Clock
+    from guardrail_workflows.keeping import Keeper
     from guardrail_workflows.recorder import Recorder
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
@@ -95,6 +100,9 @@ class RolloutWorkflow:
         self.told = ""
         self.broken: BaseException | None = None
         self.recorder = Recorder(self._journal_said)
+        self.keeper = Keeper(
+            given.request, self._task, self._happen, self._lease_turn, lambda: self.clock.now
+        )
         self.clock = Clock(workflow.info().start_time.timestamp())
         self.watcher_died = False
 
@@ -164,7 +172,7 @@ class RolloutWorkflow:
     def _may_continue(self) -> bool:
         """A long history, and a quiet moment: nothing in flight and nobody being answered."""
         long = self._events() >= self.run_events or self.state.draining
-        quiet = not self.state.in_flight and not self.recorder.waiting
+        quiet = not (self.state.in_flight or self.recorder.waiting or self.keeper.giving)
         return long and quiet and workflow.all_handlers_finished()
 
     def _continue_as_new(self) -> None:
@@ -175,6 +183,7 @@ class RolloutWorkflow:
         if self.watcher is not None:
             self.watcher.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)
+        await self.keeper.settle()
         lost = await self.recorder.settle()
         if lost:
             workflow.logger.error("%d entries could not be recorded in the journal", lost)
@@ -199,6 +208,11 @@ class RolloutWorkflow:
             if self.watcher is not None:
                 self.watcher.cancel()
             self.watcher = self._task(self._watch(action.turn))
+        elif isinstance(action, KeepLease | EndLease):
+            self.keeper.do(action, self.state.course.plan)
+
+    def _lease_turn(self) -> int | None:
+        return None if self.state.finished else self.state.lease_turn
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that is kept alive until it is done."""
@@ -236,7 +250,10 @@ class RolloutWorkflow:
         """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
         course, state = self.state.course, self.state
         run = workflow.info().first_execution_run_id
-        task = HostTask(state.name, course.plan, begin.index, begin.turn, begin.direction, run)
+        lease = state.lease.token if state.lease is not None else 0
+        task = HostTask(
+            state.name, course.plan, begin.index, begin.turn, begin.direction, run, lease
+        )
         try:
             said: HostAnswer = await workflow.execute_activity(
                 messages.CHANGE_HOST,
@@ -332,6 +349,12 @@ class RolloutWorkflow:
     def judged(self, report: Judged) -> None:
         """A watcher's report."""
         self._happen(GateJudged(self._heard(report.at), report.turn, report.judgement))
+
+    @workflow.signal(name=messages.LEASED)
+    def leased(self, told: Leased) -> None:
+        """The word of who keeps this operation's lease."""
+        said, at = told.answer, self._heard(told.at)
+        self._happen(LeaseTold(at, told.turn, said.word, said.reasons, said.grant, said.anew))
 
     @workflow.update(name=messages.UPDATE)
     async def say(self, say: Say) -> Said:

@@ -27,6 +27,7 @@ from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
 from guardrail.model import messages
 from guardrail_workflows.activities import Activities
+from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 
 AT_ONCE = 1_000
@@ -75,7 +76,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow],
+        workflows=[RolloutWorkflow, UpgradedLeasesWorkflow if build else LeasesWorkflow],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,

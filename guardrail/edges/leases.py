@@ -1,0 +1,220 @@
+"""How is the table of leases asked, and started where there is none yet?
+
+One workflow in the namespace has the table (model/lease.py has its names). Whoever asks first
+starts it, in one call with the question. Where there was a table that somebody terminated, what it
+knew is read from its history; only if that cannot be had does the new one wait for its holders.
+
+`keep` keeps one lease: it asks, looks every second or two (a question leaves nothing in history),
+renews every few seconds, and tells the operation what is new. It shows life only while its renewals
+are heard, so that its operation knows of a lost one well before the table takes it for orphaned.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from guardrail.decide.leases import differs
+from guardrail.edges.temporal import ANSWER, TASK, reasons_of
+from guardrail.errors import Refused, Unanswered
+from guardrail.model import messages
+from guardrail.model.lease import (
+    ASK_LEASE,
+    BREAK_LEASE,
+    GIVE_BACK,
+    LEASES,
+    LEASES_ID,
+    LOOK_LEASE,
+    RENEW_EVERY,
+    TABLE,
+    Answer,
+    Break,
+    Done,
+    LeasesInput,
+    Table,
+    Wanted,
+)
+
+T = TypeVar("T")
+LIMIT = timedelta(seconds=ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where leases are asked for, in one namespace. Every call raises Unanswered."""
+
+    client: Client
+    address: str = ""
+
+    async def ask(self, wanted: Wanted) -> Answer:
+        """Ask for a lease, or renew it; the table's workflow is started if it has to be."""
+        said = replace(wanted, at=time.time())
+        try:
+            return await self._update(ASK_LEASE, said, Answer)
+        except _NoTable:
+            return await self._start_and_ask(said)
+
+    async def look(self, wanted: Wanted) -> Answer:
+        """What asking now would be answered. Nothing is changed, and nothing goes to history."""
+        try:
+            return await self._query(LOOK_LEASE, Answer, replace(wanted, at=time.time()))
+        except _NoTable:
+            return Answer("lost", ("there is no table of leases any more",))
+
+    async def give_back(self, done: Done) -> None:
+        """All that the operation asked for up to this turn is over; without a table it is so."""
+        try:
+            await self._update(GIVE_BACK, replace(done, at=time.time()), Table)
+        except _NoTable:
+            return
+
+    async def break_lease(self, said: Break) -> Table:
+        """Break the leases on a role; the table after it. Raises Refused where there is none."""
+        try:
+            return await self._update(BREAK_LEASE, replace(said, at=time.time()), Table)
+        except _NoTable:
+            raise Refused("no lease was ever asked for here: there is nothing to break") from None
+
+    async def table(self) -> Table:
+        """All leases; an empty table where none was ever asked for."""
+        try:
+            return await self._query(TABLE, Table)
+        except _NoTable:
+            return Table()
+
+    # ------------------------------------------------------------ calls
+
+    def _handle(self) -> WorkflowHandle[object, object]:
+        return self.client.get_workflow_handle(LEASES_ID)
+
+    async def _update(self, name: str, said: Wanted | Done | Break, kind: type[T]) -> T:
+        call = self._handle().execute_update(name, said, result_type=kind, rpc_timeout=LIMIT)
+        answer: T = await self._answered(call)
+        return answer
+
+    async def _query(self, name: str, kind: type[T], *words: Wanted) -> T:
+        call = self._handle().query(name, args=words, result_type=kind, rpc_timeout=LIMIT)
+        answer: T = await self._answered(call)
+        return answer
+
+    async def _answered(self, call: Awaitable[Any]) -> Any:
+        """Await one call. Raises _NoTable, Refused, Unanswered."""
+        try:
+            return await asyncio.wait_for(call, ANSWER + 1)
+        except WorkflowUpdateFailedError as error:
+            raise Refused(*reasons_of(error.cause)) from None
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise _NoTable from None
+            raise Unanswered("the table of leases", self.address, _word(error)) from None
+        except (
+            TimeoutError,
+            WorkflowQueryFailedError,
+            WorkflowUpdateRPCTimeoutOrCancelledError,
+        ) as error:
+            told = _word(error) or f"nothing within {ANSWER:g} s"
+            raise Unanswered("the table of leases", self.address, told) from None
+
+    async def _start_and_ask(self, said: Wanted) -> Answer:
+        given = await self._beginning()
+        start: WithStartWorkflowOperation[object, object] = WithStartWorkflowOperation(
+            LEASES,
+            given,
+            id=LEASES_ID,
+            task_queue=messages.TASK_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            task_timeout=TASK,
+            static_summary="who may spend which role's limits now",
+        )
+        call = self.client.execute_update_with_start_workflow(
+            ASK_LEASE,
+            said,
+            start_workflow_operation=start,
+            result_type=Answer,
+            rpc_timeout=LIMIT,
+        )
+        try:
+            answer: Answer = await self._answered(call)
+        except _NoTable:
+            raise Unanswered("the table of leases", self.address, "it ended just now") from None
+        return answer
+
+    async def _beginning(self) -> LeasesInput:
+        """With what a table begins: nothing, what the last one knew, or with care."""
+        now = time.time()
+        handle = self._handle()
+        try:
+            await handle.describe(rpc_timeout=LIMIT)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return LeasesInput(at=now)
+            raise Unanswered("the table of leases", self.address, _word(error)) from None
+        try:
+            # A workflow that has ended can still be asked, for as long as Temporal keeps it.
+            call = handle.query(TABLE, result_type=Table, rpc_timeout=LIMIT)
+            return LeasesInput(at=now, table=await asyncio.wait_for(call, ANSWER + 1))
+        except (RPCError, TimeoutError, WorkflowQueryFailedError):
+            return LeasesInput(careful=True, at=now)
+
+
+class _NoTable(Exception):
+    """There is no open workflow that has the table."""
+
+
+def _word(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else ""
+
+
+# ---------------------------------------------------------------- keeping one
+
+
+LATE = 2.0
+"""Seconds by which a renewal may be late."""
+LOOK_EVERY = 1.5
+AGAIN = 0.5
+"""Seconds between two looks, and before a table that was silent is asked again."""
+
+
+async def keep(
+    desk: Desk,
+    wanted: Wanted,
+    report: Callable[[Answer], Awaitable[None]],
+    heartbeat: Callable[[str], None],
+) -> None:
+    """Ask for a lease and keep it until cancelled; returns when a later ask has replaced this one.
+
+    `report` is told what is new; what it raises as Unanswered is told again. `heartbeat`: all is
+    well, and was within RENEW_EVERY + LATE of the last renewal that was heard.
+    """
+    told: Answer | None = None
+    asked, lost = -RENEW_EVERY, False
+    while told is None or told.word != "superseded":
+        began = time.monotonic()
+        try:
+            answer = None if began >= asked + RENEW_EVERY else await desk.look(wanted)
+            if answer is None or differs(told, answer):
+                answer = await desk.ask(wanted)
+                asked, lost = began, lost or answer.anew
+            if lost or differs(told, answer):
+                await report(replace(answer, anew=lost))
+            told, lost = answer, False
+        except (Unanswered, Refused):
+            await asyncio.sleep(AGAIN)
+            continue
+        if time.monotonic() < asked + RENEW_EVERY + LATE:
+            heartbeat(answer.word)
+        await asyncio.sleep(LOOK_EVERY)

@@ -1,0 +1,292 @@
+"""Leases on a real Temporal server: two operations on one role, and what kills do to them."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+import pytest_asyncio
+from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
+
+from guardrail.decide import leases
+from guardrail.decide.chain import check
+from guardrail.edges import leases as edge
+from guardrail.edges.leases import Desk, keep
+from guardrail.errors import Refused
+from guardrail.model import messages
+from guardrail.model.common import Amount
+from guardrail.model.change import ChangeRef
+from guardrail.model.fleet import Fleet, HostList
+from guardrail.model.lease import LEASES_ID, Answer, Break, Claim, Done, Holder, Share, Wanted
+from guardrail.model.messages import HostAnswer, HostTask, Leased, PlanRequest, RolloutInput
+from guardrail.model.plan import Course
+from guardrail.model.rollout import Rollout
+from guardrail_workflows import keeping
+from guardrail_workflows.worker import make_worker
+
+from engine import Running, World, real_server
+from test_rollout import course
+
+pytestmark = pytest.mark.temporal
+ONE = Share(1, 1, 1)
+CACHE = (Claim("memcached", True, ONE, ONE),)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server():
+    async with real_server() as env:
+        yield env
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """A lease lasts 4 s instead of 30; the proportions are the real ones."""
+    monkeypatch.setattr(leases, "LAST_FOR", 4.0)
+    monkeypatch.setattr(edge, "RENEW_EVERY", 1.0)
+    monkeypatch.setattr(edge, "LATE", 0.5)
+    monkeypatch.setattr(edge, "LOOK_EVERY", 0.2)
+
+
+@dataclass
+class Leasing(World):
+    """A world whose operations keep real leases, by name; `tokens` has those of their hosts."""
+
+    courses: dict = field(default_factory=dict)
+    tokens: list = field(default_factory=list)
+    spans: list = field(default_factory=list)
+
+    @activity.defn(name=messages.PLAN_OPERATION)
+    async def plan(self, request: PlanRequest) -> messages.Planned:
+        name = request.operation
+        plan = replace(self.courses[name], plan=name, requester=request.requester)
+        return messages.Planned(name, plan, (), ())
+
+    @activity.defn(name=messages.LOAD_COURSE)
+    async def load(self, digest: str) -> Course:
+        return replace(self.courses[digest], plan=digest)
+
+    @activity.defn(name=messages.CHANGE_HOST)
+    async def change(self, task: HostTask) -> HostAnswer:
+        began = time.time()
+        answer = await World.change(self, task)
+        if answer.outcome != "not_begun":
+            self.tokens.append((task.operation, task.lease))
+            self.spans.append((task.operation, began, time.time()))
+        return answer
+
+    @activity.defn(name=messages.KEEP_LEASE)
+    async def keep_lease(self, wanted: Wanted) -> None:
+        name = messages.workflow_id(wanted.holder.operation)
+        handle = self.client.get_workflow_handle(name)
+
+        async def report(answer: Answer) -> None:
+            await handle.signal(messages.LEASED, Leased(wanted.turn, answer, time.time()))
+
+        await keep(Desk(self.client), wanted, report, activity.heartbeat)
+
+    @activity.defn(name=messages.END_LEASE)
+    async def end_lease(self, done: Done) -> None:
+        await Desk(self.client).give_back(done)
+
+    @property
+    def activities(self):
+        return [*World.activities.fget(self), self.keep_lease, self.end_lease]
+
+
+def needing(*ends, **fields):
+    return replace(course(*ends, unavailable=1, **fields), leases=(CACHE,) * len(ends))
+
+
+@asynccontextmanager
+async def world_of(server, **courses):
+    """A worker, and a table that is new."""
+    world = Leasing(course(1), server.client, courses=courses)
+    handle = server.client.get_workflow_handle(LEASES_ID)
+    try:
+        if (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+            for lease in (await Desk(server.client).table()).leases:
+                await Desk(server.client).give_back(Done(lease.holder.operation, 1_000_000))
+    except Exception:
+        pass
+    async with make_worker(server.client, world.activities):
+        yield world
+
+
+async def begin(world, name, *, priority="normal", requester="ann", run_events=8000):
+    rollout = Rollout(
+        "r", "cache", ChangeRef("agent", "1", "2", "d"), (Amount(100, True),), priority=priority
+    )
+    request = PlanRequest(name, rollout, Fleet("cache", HostList(())), requester)
+    handle = await world.client.start_workflow(
+        messages.ROLLOUT,
+        RolloutInput(request, run_events=run_events),
+        id=messages.workflow_id(name),
+        task_queue=messages.TASK_QUEUE,
+        result_type=messages.Status,
+    )
+    return Running(world, handle, name)
+
+
+def names(status):
+    return [hold.name for hold in status.holds]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_second_waits_for_the_first_and_names_it(server):
+    async with world_of(server, one=needing(2), two=needing(2)) as world:
+        world.takes = 0.5
+        one = await begin(world, "one")
+        await one.until(lambda s: s.in_flight)
+        two = await begin(world, "two", requester="bea")
+        held = await two.until(lambda s: s.holds)
+        assert names(held) == ["lease"]
+        assert "memcached is held by one (ann: agent 1 to 2) since" in held.holds[0].reasons[0]
+        ends = [await op.handle.result() for op in (one, two)]
+        table = await Desk(server.client).table()
+    assert [(end.phase, end.changed) for end in ends] == [("completed", 2), ("completed", 2)]
+    assert (table.leases, table.waiting) == ((), ())
+    tokens = dict(world.tokens)
+    assert 0 < tokens["one"] < tokens["two"]
+    last = max(end for name, _, end in world.spans if name == "one")
+    assert last < min(start for name, start, _ in world.spans if name == "two")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_urgent_one_makes_the_first_yield_and_it_goes_on_after_a_bake(server):
+    async with world_of(server, slow=needing(6), now=needing(1)) as world:
+        world.takes = 0.4
+        slow = await begin(world, "slow")
+        await slow.until(lambda s: s.in_flight)
+        now = await begin(world, "now", priority="urgent", requester="bea")
+        held = await slow.until(lambda s: "yield" in names(s))
+        assert "now is urgent (bea: agent 1 to 2)" in held.holds[0].reasons[0]
+        urgent = await now.handle.result()
+        end = await slow.handle.result()
+    assert (urgent.phase, end.phase, end.changed) == ("completed", "completed", 6)
+    ours = [(start, end) for name, start, end in world.spans if name == "now"]
+    for name, start, done in world.spans:
+        assert name == "now" or done <= ours[0][0] or start >= ours[0][1]
+    assert any(name == "slow" and start > ours[0][1] for name, start, _ in world.spans)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_who_is_terminated_leaves_an_orphan_that_blocks_until_a_person_breaks_it(server):
+    async with world_of(server, dead=needing(3), next=needing(1)) as world:
+        desk = Desk(server.client)
+        world.takes = 1.0
+        dead = await begin(world, "dead")
+        await dead.until(lambda s: s.in_flight)
+        await dead.handle.terminate("as the test says")
+        other = await begin(world, "next")
+        held = await other.until(
+            lambda s: s.holds and "orphaned: not renewed since" in s.holds[0].reasons[0], 15
+        )
+        assert names(held) == ["lease"]
+        begun = len(world.begun)
+        with pytest.raises(Refused, match="nobody holds web; held are: memcached"):
+            await desk.break_lease(Break("web", "cid", "gone"))
+        await desk.break_lease(Break("memcached", "cid", "dead is dead"))
+        end = await other.handle.result()
+        assert (end.phase, len(world.begun)) == ("completed", begun + 1)
+        lines = await recorded(world, "dead", "lease_broken")
+    assert lines[0].fields["reason"] == "dead is dead"
+
+
+async def recorded(world, operation, kind):
+    """The journal's lines of that kind, once there are any."""
+    async with asyncio.timeout(10):
+        while True:
+            checked = check(world.journal.read(operation), operation)
+            assert checked.broken is None
+            if found := [line for line in checked.lines if line.kind == kind]:
+                return found
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_broken_holder_begins_nothing_until_a_person_resumes(server):
+    async with world_of(server, broken=needing(4)) as world:
+        world.takes = 0.5
+        op = await begin(world, "broken")
+        await op.until(lambda s: s.changed)
+        await Desk(server.client).break_lease(Break("memcached", "cid", "mine now"))
+        held = await op.until(lambda s: "lease" in names(s) and not s.in_flight)
+        assert held.holds[0].reasons == ("the lease on memcached was broken by cid: mine now",)
+        async with asyncio.timeout(10):
+            while (await Desk(server.client).table()).leases:
+                await asyncio.sleep(0.05)
+        begun = len(world.begun)
+        assert (await op.status()).changed == held.changed
+        await op.say("resume")
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 4)
+    assert len(world.begun) == 4 > begun
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_operation_carried_on_in_new_runs_keeps_its_lease(server):
+    async with world_of(server, long=needing(2, 5, 9, 14, 20)) as world:
+        op = await begin(world, "long", run_events=90)
+        handle = server.client.get_workflow_handle(messages.workflow_id("long"))
+        first = (await handle.describe()).run_id
+        end = await op.handle.result()
+        last = (await handle.describe()).run_id
+        table = await Desk(server.client).table()
+    assert first != last
+    assert (end.phase, end.changed) == ("completed", 20)
+    assert table.leases == ()
+    assert all(token for _, token in world.tokens)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_table_that_is_terminated_goes_on_with_what_it_knew(server):
+    async with world_of(server, one=needing(3), two=needing(1)) as world:
+        world.takes = 1.0
+        desk = Desk(server.client)
+        name = f"kept-{time.time_ns()}"
+        world.courses[name] = needing(3)
+        one = await begin(world, name)
+        await one.until(lambda s: s.in_flight)
+        before = await desk.table()
+        await server.client.get_workflow_handle(LEASES_ID).terminate("as the test says")
+        other = f"after-{time.time_ns()}"
+        world.courses[other] = needing(1)
+        two = await begin(world, other)
+        held = await two.until(lambda s: s.holds)
+        assert f"held by {name}" in held.holds[0].reasons[0]
+        ends = [await op.handle.result() for op in (one, two)]
+        after = await desk.table()
+    assert [end.phase for end in ends] == ["completed", "completed"]
+    assert before.leases[0].token < after.last
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
+    async with world_of(server) as world:
+        desk = Desk(server.client)
+        monkeypatch.setattr(edge, "LeasesInput", lambda **more: _short(**more))
+        await server.client.get_workflow_handle(LEASES_ID).terminate("to begin a short one")
+        holders = [
+            Wanted(Holder(f"op-{n}", "ann", "a test"), 1, (Claim(f"role-{n}", True, ONE, ONE),))
+            for n in range(5)
+        ]
+        tokens = []
+        first = None
+        for _ in range(10):
+            for wanted in holders:
+                tokens.append((await desk.ask(wanted)).grant.token)
+            handle = server.client.get_workflow_handle(LEASES_ID)
+            first = first or (await handle.describe()).run_id
+        assert (await handle.describe()).run_id != first
+        assert len(set(tokens)) == 5
+        for wanted in holders:
+            await desk.give_back(Done(wanted.holder.operation, 1))
+        assert world.begun == []
+
+
+def _short(**more):
+    from guardrail.model.lease import LeasesInput
+
+    return LeasesInput(**{**more, "run_events": 40})
