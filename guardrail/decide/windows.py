@@ -25,16 +25,25 @@ from guardrail.decide.calendar import (
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import clear_hold, evidence_is_good, note, raise_hold
 from guardrail.model.calendar import Calendar, Closed, ClosedBy
-from guardrail.model.operation import Hold, State
-from guardrail.model.plan import Course
+from guardrail.model.operation import Direction, Hold, State
+from guardrail.model.plan import Course, Plan
 
 WINDOW = "window"
 BY_A_PERSON = "a person: abort, and plan again"
 
 
-def host_seconds(course: Course) -> float:
+def host_seconds(course: Course | Plan) -> float:
     """Seconds that must be open when a host begins: its change at the longest, and the bake."""
     return course.host_timeout + course.bake_for
+
+
+def open_for(course: Course | Plan, at: float, direction: Direction) -> bool:
+    """Whether a host may begin at `at`, as far as windows go: asked with every permit, since an
+    operation may not have heard yet that it is closed."""
+    calendar = course.calendar
+    if calendar is None or (direction == "back" and not calendar.binds_back):
+        return True
+    return fits(calendar, at, host_seconds(course), back=direction == "back")
 
 
 def refresh(state: State, now: float, left: float, bake: float) -> State:

@@ -20,6 +20,7 @@ from guardrail.decide import (
     limits,
     rollback,
     transition,
+    windows,
 )
 from guardrail.model.operation import BeginHost, Commanded, Hold, Phase, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
@@ -456,6 +457,48 @@ def drain_for_good(state: State, event: Any) -> Any:
     return replace(WATCH_AGAIN(state, event), draining=state.draining)
 
 
+# ---------------------------------------------------------------- faults of windows
+
+
+def windows_ignored(state: State, now: float, left: float, bake: float) -> Any:
+    return state
+
+
+def closes_when_it_closes(course: Any) -> Any:
+    return 0.0
+
+
+def open_for_all(course: Any, at: float, direction: Any) -> Any:
+    return True
+
+
+def binds_forward_only(state: State, calendar: Any) -> Any:
+    return state.direction == "forward"
+
+
+def binds_both_ways(state: State, calendar: Any) -> Any:
+    return True
+
+
+def no_edges(state: State, now: float, left: float, bake: float) -> Any:
+    return ()
+
+
+def any_peak(state: State, now: float) -> Any:
+    return True
+
+
+def peak_from_the_start(state: State, now: float, *, good: bool) -> Any:
+    return replace(state, covering_since=state.started_at)
+
+
+def opens_by_itself(state: State, now: float, left: float, bake: float) -> Any:
+    if state.hold(windows.WINDOW) is not None and now - state.holds[-1].since > 10.0:
+        return holds.clear_hold(state, windows.WINDOW, now, "time is up")
+    return WINDOW_REFRESH(state, now, left, bake)
+
+
+WINDOW_REFRESH = windows.refresh
 WATCH_ANEW = learn._watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
 ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
@@ -507,6 +550,16 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("half the gap", limits, "next_begin_at", half_pace),
         ("one failure too many", limits, "too_many_failures", one_failure_more),
         ("failures in a row do not count", limits, "too_many_failures", no_row),
+    ],
+    "windows_hold": [
+        ("windows are not looked at", windows, "refresh", windows_ignored),
+        ("a host need not be done when it closes", windows, "host_seconds", closes_when_it_closes),
+        ("windows never bind going back", windows, "_binds", binds_forward_only),
+        ("windows always bind going back", windows, "_binds", binds_both_ways),
+        ("the hold ends before it opens", windows, "refresh", opens_by_itself),
+        ("the next stage does not wait for a peak", windows, "peak_is_covered", any_peak),
+        ("any peak since the start counts", windows, "cover", peak_from_the_start),
+        ("permits do not look at windows", windows, "open_for", open_for_all),
     ],
     "one_change_per_host": [
         ("begin leaves the host waiting", transition, "begin", stays_waiting),
@@ -576,6 +629,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("a drain never ends", transition.LEARN, "watch_again", drain_for_good),
         ("nothing is looked at again", transition, "wake_at", never),
         ("the bake has no alarm", transition, "_moments", wake_without("bake")),
+        ("the calendar has no alarm", windows, "edges", no_edges),
         ("the pace has no alarm", transition, "_moments", wake_without("pace")),
         ("evidence holds never end", holds, "good_again_at", never_good_again),
         ("a bake of no seconds never ends", transition, "begin_hosts", no_settling),
@@ -603,7 +657,19 @@ FAULTS: tuple[Fault, ...] = tuple(
 
 # ---------------------------------------------------------------- planting them
 
-MODULES = (carry, holds, learn, limits, commands, rollback, transition, explain, rules, world)
+MODULES = (
+    carry,
+    holds,
+    learn,
+    limits,
+    commands,
+    rollback,
+    transition,
+    windows,
+    explain,
+    rules,
+    world,
+)
 
 
 @contextmanager

@@ -273,6 +273,12 @@ class Record:
         there = self.done if self.direction == "forward" else self.back
         return there | self.open.keys() | kept | (self.aside - self.to_take)
 
+    def waits(self) -> set[int]:
+        """Hosts of this wave that nobody has asked yet, going forward."""
+        wave = self.course.waves[self.wave]
+        known = self.done | self.aside | self.open.keys() | self.stuck.keys()
+        return set(range(wave.begin, wave.end)) - known
+
     # ------------------------------------------------------------ turning round
 
     def would_go_back(self) -> set[int]:

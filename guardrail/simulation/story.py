@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
 from guardrail.model.common import Origin
 from guardrail.model.gate import GateClass, Kind, Verdict
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
@@ -180,6 +181,9 @@ def story(seed: int) -> Story:
     horizon = dice.choice((60.0, 200.0, 600.0))
     count = dice.choice((1, 1, 1, 1, 2, 3))
     operations = tuple(_operation(dice, number, small=count > 1) for number in range(count))
+    operations = tuple(
+        _with_windows(Random(f"{seed}/{number}"), each) for number, each in enumerate(operations)
+    )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _behaviours(dice, number, operation.course)
@@ -222,6 +226,29 @@ def _course(dice: Random, hosts: int) -> Course:
     rules = _rules(dice)
     return Course("sha256:made-up", "ann", waves, domains, down, caps, rules, approvals, bake,
                   rollback_when=when)  # fmt: skip
+
+
+WINDOWS = 0.35
+"""The share of operations with windows."""
+LAST = 60_000.0
+
+
+def _with_windows(dice: Random, planned: Planned) -> Planned:
+    """Some operations are closed now and then; they have dice of their own, so that all else in a
+    story stays as it is without windows."""
+    if dice.random() >= WINDOWS:
+        return planned
+    every, length = dice.choice((400.0, 700.0, 1200.0)), dice.choice((20.0, 60.0, 150.0))
+    first = dice.randrange(-100, int(every))
+    rule = ClosedBy(
+        "a made-up peak", "now and then", "UTC", ORIGIN,
+        binds_back=dice.random() < 0.5, settle=dice.choice((0.0, 5.0)), peak=dice.random() < 0.4,
+    )  # fmt: skip
+    begins = [first + number * every for number in range(int(LAST / every))]
+    closed = tuple(Closed(begin, begin + length, 0) for begin in begins)
+    shut = tuple(Shut(one.closes_at, one.opens_at) for one in closed)
+    calendar = Calendar(LAST, (rule,), closed, shut, shut if rule.binds_back else ())
+    return replace(planned, course=replace(planned.course, host_timeout=60.0, calendar=calendar))
 
 
 def _rules(dice: Random) -> tuple[GateRule, ...]:
@@ -416,4 +443,14 @@ def _course_in_words(planned: Planned) -> list[str]:
         f"{points}; starts at {planned.starts:g} s, first verdicts after {planned.first_report:g} s"
     )
     hosts = f"hosts {waves}; domains {course.domains}; down {course.down}"
-    return [f"  {planned.name}: {hosts}", f"    {limits}", f"    {ways}{sick}"]
+    windows = _windows_in_words(course)
+    return [f"  {planned.name}: {hosts}", f"    {limits}", f"    {ways}{sick}", *windows]
+
+
+def _windows_in_words(course: Course) -> list[str]:
+    if course.calendar is None:
+        return []
+    (rule,), (first, second, *_) = course.calendar.rules, course.calendar.closed
+    every = f"{first.closes_at:g} to {first.opens_at:g} s, {second.closes_at:g} to ..."
+    more = ("; going back, too" if rule.binds_back else "") + ("; a peak" if rule.peak else "")
+    return [f"    closed {every}{more}; a host takes up to {course.host_timeout:g} s"]

@@ -21,6 +21,7 @@ from guardrail.decide import carry
 from guardrail.decide.commands import refusal
 from guardrail.decide.judge import Track, differs, judge
 from guardrail.decide.transition import decide, may_begin
+from guardrail.decide.windows import open_for
 from guardrail.model.gate import Bound, Gate, Judgement, Reading
 from guardrail.model.messages import Carried
 from guardrail.model.operation import (
@@ -277,7 +278,8 @@ class World:
 
     def _permit(self, running: Running, begin: BeginHost, stale: float) -> bool:
         seen = bisect_right(running.known_at, self.now - stale) - 1
-        return may_begin(running.known[max(seen, 0)], begin.turn)
+        asked = may_begin(running.known[max(seen, 0)], begin.turn)
+        return asked and open_for(running.planned.course, self.now, begin.direction)
 
     def _go(self, running: Running, attempt: Attempt, ready_at: float) -> None:
         """ "Go" arrives, or comes too late by the host's own clock; then the steps run, once."""
