@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from guardrail.decide import holds
 from guardrail.decide.bits import has, members
+from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.commands import anyone_stuck, recovered_gates
 from guardrail.decide.named import and_more, unnamed
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
@@ -79,6 +80,8 @@ def what_if_nobody_acts(hold: Hold) -> str:
         return "It ends by itself when the hosts in flight have answered."
     if hold.name == WINDOW and not hold.clears.startswith(BY_A_PERSON):
         return f"If nobody acts it goes on by itself: {hold.clears}."
+    if goes_on_by_itself(hold):
+        return f"If nobody acts it goes on by itself: {hold.clears}."
     if hold.name.startswith("evidence:") or hold.clears.startswith("evidence"):
         return f"If nobody acts it stays as it is until: {hold.clears}."
     return f"If nobody acts nothing more is changed. It ends by: {hold.clears}."
@@ -88,6 +91,8 @@ def command_for(state: State, hold: Hold) -> str:
     """The command most likely right for this hold."""
     if can_go_back(state) and not one_bad_host(state):
         return f"rollback {state.name}"
+    if goes_on_by_itself(hold):
+        return f"explain {state.name}"
     if hold.name == WAVE_TAKEN_BACK:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):

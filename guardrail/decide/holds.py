@@ -8,6 +8,7 @@ one host's answer are put there and taken away in `learn` and `commands`.
 import dataclasses
 
 from guardrail.decide import limits
+from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
@@ -69,7 +70,7 @@ def evidence_is_good(state: State) -> bool:
     A gate that was not judged yet does not. Going back health gates do not bind, and none does
     once enough people have accepted churn.
     """
-    return all(
+    return catalog_is_good(state) and all(
         passing_since(watched) is not None
         for rule, watched in zip(state.course.gates, state.watched, strict=True)
         if gate_binds(state, rule)

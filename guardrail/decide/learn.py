@@ -5,7 +5,7 @@ An answer or a report with another turn than the one that was asked changes noth
 
 import dataclasses
 
-from guardrail.decide import leasing, named, rollback
+from guardrail.decide import catalog, leasing, named, rollback
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
@@ -53,6 +53,7 @@ def watch_again(state: State, event: WatchAgain) -> State:
 
 def _watch_anew(state: State, at: float) -> State:
     watched = tuple(Watched(rule.name, at) for rule in state.course.gates)
+    state = catalog.watch_anew(state, at)
     return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
 
 
@@ -108,7 +109,7 @@ def host_answered(state: State, event: HostAnswered) -> State:
     if flight is None or flight.turn != event.turn:
         return state
     rest = tuple(other for other in state.in_flight if other.index != event.index)
-    state = replace(state, in_flight=rest)
+    state = catalog.answered(replace(state, in_flight=rest), event)
     if state.direction == "back" and flight.direction == "forward":
         return rollback.late_answer(state, event)
     return OUTCOMES[event.outcome](state, event)

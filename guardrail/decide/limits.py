@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from guardrail.decide import catalog
 from guardrail.decide.bits import members, newest_first
 from guardrail.model.operation import State
 
@@ -66,9 +67,10 @@ def away_by_domain(state: State) -> Counter[int]:
 
 
 def rested(state: State, now: float) -> int:
-    """The waiting hosts that may be asked now: those that are not left alone for a while."""
+    """The waiting hosts that may be asked now: not left alone for a while, and their nodes may
+    leave the catalog."""
     resting = sum(1 << index for index, until in state.resting if until > now)
-    return state.waiting & ~resting
+    return catalog.permitted(state, state.waiting & ~resting, now)
 
 
 def next_host(state: State, now: float = math.inf) -> int | None:

@@ -15,6 +15,7 @@ never turns round again. What differs from going forward:
 import dataclasses
 
 from guardrail.decide.bits import bit
+from guardrail.decide.catalog_holds import CATALOG, survives_a_turn
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
@@ -46,7 +47,7 @@ def binds_back(state: State, hold: Hold) -> bool:
     kind, _, name = hold.name.partition(":")
     if kind == "approval":
         return False
-    if kind in ("gate", "evidence"):
+    if kind in ("gate", "evidence") and hold.name != CATALOG:
         return any(gate_binds(state, rule) for rule in state.course.gates if rule.name == name)
     return True
 
@@ -182,6 +183,8 @@ def turn_back(state: State, now: float, scope: Scope, why: str) -> State:
 
 def _ends_by_turning(hold: Hold, stuck: int) -> bool:
     """Holds about going forward; not of hosts that still wait for a person."""
+    if survives_a_turn(hold):
+        return False
     kind = hold.name.partition(":")[0]
     about = sum(bit(index) for index in hold.hosts)
     return kind in ("approval", "limit", "rollback") or (kind == "host" and not about & stuck)

@@ -26,7 +26,7 @@ simulation, a test) does the actions and comes back with what happened.
 from collections.abc import Callable
 from typing import Any
 
-from guardrail.decide import holds, learn, leasing, limits, rollback, windows
+from guardrail.decide import catalog, catalog_holds, holds, learn, leasing, limits, rollback, windows
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
@@ -51,6 +51,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "watcher_lost": learn.watcher_lost,
     "watch_again": learn.watch_again,
     "ticked": learn.ticked,
+    "fleet_seen": catalog.seen,
     "drained": learn.drained,
     "journal_said": learn.journal_said,
     "lease_told": leasing.told,
@@ -75,7 +76,8 @@ def look(state: State, now: float) -> State:
     """What must stand now, and whether the policy turns the operation back because of it."""
     if state.phase != "running":
         return state
-    state = rollback.consider(holds.refresh(state, now), now)
+    state = catalog_holds.refresh(holds.refresh(state, now), now)
+    state = rollback.consider(state, now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
     return leasing.refresh(state, now)
@@ -224,6 +226,7 @@ def begin(state: State, index: int, now: float) -> State:
     turn = state.turn + 1
     flights = (*state.in_flight, Flight(index, turn, now, state.direction))
     waiting = state.waiting & ~bit(index)
+    state = catalog.asked(state, index, turn, now)
     return replace(state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now)
 
 
@@ -256,7 +259,7 @@ def wake_at(state: State, now: float) -> float | None:
     """The next moment at which time alone changes something; None: only an event can."""
     if state.phase != "running":
         return None
-    moments = [*_moments(state), *_edges(state, now)]
+    moments = [*_moments(state), *_edges(state, now), *catalog_holds.moments(state, now)]
     return min((at for at in moments if at is not None and at > now), default=None)
 
 

@@ -8,6 +8,7 @@ whole numbers used as bit sets over the plan's indexes (100,000 hosts take 12 kB
 from dataclasses import dataclass
 from typing import Literal
 
+from guardrail.model.budget import UNTOLD, Catalog, Departure
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.plan import Course
@@ -138,6 +139,7 @@ class State:
     lease_broken: bool = False  # by a person; nothing is asked for until one resumes
     baked_turn: int = 0  # the last turn that a bake has come after
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
+    catalog: Catalog = UNTOLD  # what the watch has told of the fleet's catalog
     last_begin_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -219,6 +221,22 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetSeen:
+    """What the watch of that turn has seen in the fleet's catalog.
+
+    problem: why it does not answer; empty: it does. index: the catalog's number of what it shows.
+    left: the nodes that have left since the last report.
+    """
+
+    at: float
+    turn: int
+    problem: str = ""
+    index: int = 0
+    left: tuple[Departure, ...] = ()
+    kind: Literal["fleet_seen"] = "fleet_seen"
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """The carrier's run is too long: ask nothing more to begin until the next run."""
 
@@ -277,6 +295,7 @@ Event = (
     | WatcherLost
     | WatchAgain
     | Ticked
+    | FleetSeen
     | Drained
     | JournalSaid
     | LeaseTold

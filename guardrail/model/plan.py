@@ -7,6 +7,7 @@ hosts as plan indexes (0 is the first host that will be begun).
 from dataclasses import dataclass
 from typing import Literal
 
+from guardrail.model.budget import NO_BUDGET, Budget
 from guardrail.model.calendar import Calendar
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
@@ -158,6 +159,7 @@ class Course:
     calendar: Calendar | None = None
     leases: tuple[tuple[Claim, ...], ...] = ()
     """What each wave must have a lease on; empty: no wave needs any."""
+    budget: Budget = NO_BUDGET
 
     @property
     def watch_silence(self) -> float:
@@ -207,3 +209,4 @@ class Plan:
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
     seconds_closed: float = 0.0
+    budget: Budget = NO_BUDGET

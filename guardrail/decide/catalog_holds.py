@@ -1,0 +1,99 @@
+"""What stands against starting anything because of the catalog, and what ends it?
+
+evidence:catalog   it is silent for longer than the grace; ends once it has answered for a while
+limit:churn        as many nodes have left it as a limit allows, whoever caused it; ends when the
+                   oldest of them is old enough, and then a bake follows
+"""
+
+from datetime import UTC, datetime
+
+from guardrail.decide.catalog import free_at, seen_within, within
+from guardrail.decide.holds import clear_hold, raise_hold
+from guardrail.model.budget import ChurnLimit, Departure
+from guardrail.model.operation import Hold, State
+
+CATALOG = "evidence:catalog"
+CHURN = "limit:churn"
+NAMED = 20
+
+
+def refresh(state: State, now: float) -> State:
+    """Raise what must stand now, and clear what need not stand any more."""
+    if not state.course.budget.follow:
+        return state
+    return _churn(_silence(state, now), now)
+
+
+def _silence(state: State, now: float) -> State:
+    catalog, budget = state.catalog, state.course.budget
+    due = silent_due(state)
+    if due is not None and now >= due:
+        ends = f"the catalog answers again, for {budget.good_for:g} s"
+        return raise_hold(state, Hold(CATALOG, now, (catalog.problem,), ends))
+    good = good_again_at(state)
+    if good is not None and now >= good:
+        return clear_hold(state, CATALOG, now, f"it has answered for {budget.good_for:g} s")
+    return state
+
+
+def silent_due(state: State) -> float | None:
+    """When a silent catalog becomes a hold; None while it answers."""
+    since = state.catalog.silent_since
+    return None if since is None else since + state.course.budget.grace
+
+
+def good_again_at(state: State) -> float | None:
+    """When it will have answered for long enough; None while it does not."""
+    catalog = state.catalog
+    if catalog.silent_since is not None or catalog.good_since is None:
+        return None
+    return catalog.good_since + state.course.budget.good_for
+
+
+def _churn(state: State, now: float) -> State:
+    used = [
+        words(limit, gone)
+        for limit in state.course.budget.churn
+        if free_at(gone := seen_within(state, limit, now), limit) is not None
+    ]
+    if not used:
+        return clear_hold(state, CHURN, now, "room again")
+    ends = "room again: the oldest of these is out of that time; then a bake"
+    return raise_hold(state, Hold(CHURN, now, tuple(used), ends))
+
+
+def words(limit: ChurnLimit, gone: tuple[Departure, ...]) -> str:
+    """Which nodes left and when; whoever caused it."""
+    named = ", ".join(f"{one.host} at {clock(one.at)}" for one in gone[-NAMED:])
+    more = f"{len(gone) - NAMED} more, then " if len(gone) > NAMED else ""
+    left = f"{len(gone)} node{'s' * (len(gone) != 1)} left the catalog"
+    return f"{left} within {limit.per:g} s, {limit.departures} may ({limit.origin}): {more}{named}"
+
+
+def clock(at: float) -> str:
+    """A time of day, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}Z"
+
+
+def moments(state: State, now: float) -> list[float | None]:
+    """When time alone changes something here."""
+    budget = state.course.budget
+    if not budget.follow:
+        return []
+    due = [silent_due(state)]
+    if state.hold(CATALOG):
+        due.append(good_again_at(state))
+    for limit in budget.churn:
+        gone = within(state, limit, now)
+        due += [free_at(gone, limit), free_at([one for one in gone if one.seen], limit)]
+    return due
+
+
+def survives_a_turn(hold: Hold) -> bool:
+    """Whether a hold is about the system, whichever way the operation goes."""
+    return hold.name == CHURN
+
+
+def goes_on_by_itself(hold: Hold) -> bool:
+    """Whether nobody has to do anything about a hold but wait."""
+    return hold.name == CHURN

@@ -1,0 +1,77 @@
+"""What may leave the catalog, and what is known of it while an operation runs?
+
+`Budget` is the part of a course that speaks of the catalog; `Catalog` is what the watch has told of
+it so far. Times are seconds since the epoch, hosts are plan indexes.
+"""
+
+from dataclasses import dataclass
+
+from guardrail.model.common import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ChurnLimit:
+    """At most so many departures within any `per` seconds, whoever causes them."""
+
+    departures: int
+    per: float
+    origin: Origin
+
+    def __str__(self) -> str:
+        return f"{self.departures} within {self.per:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the plan allows, beyond its `Caps`.
+
+    follow: whether the fleet's catalog is followed (it is where the inventory is Consul). grace:
+    seconds that it may be silent before a hold. good_for: seconds that it must answer again.
+    leaving: stretches (begin, end) of hosts whose restart takes their node out of the catalog.
+    """
+
+    follow: bool = False
+    grace: float = 10.0
+    good_for: float = 10.0
+    churn: tuple[ChurnLimit, ...] = ()
+    leaving: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A node that left the catalog, or that will because its host was asked to change.
+
+    index: of the plan's host; -1: another node of the service. turn: of ours, when the host was
+    asked; 0: nobody asked. seen: the catalog has shown it.
+    """
+
+    at: float
+    host: str = ""
+    index: int = -1
+    turn: int = 0
+    seen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What is known of the catalog.
+
+    told: whether the present watch has told of it. silent_since, problem: since when it has not
+    answered, and why; None while it answers. good_since: since when it answers without a break.
+    index: the catalog's own number of its last state that was looked at.
+    departures: within the longest time that any limit speaks of, oldest first.
+    """
+
+    told: bool = False
+    silent_since: float | None = None
+    problem: str = ""
+    good_since: float | None = None
+    index: int = 0
+    departures: tuple[Departure, ...] = ()
+
+
+NO_BUDGET = Budget()
+"""Of a fleet whose catalog nobody follows."""
+
+UNTOLD = Catalog()
+"""Nothing is known of the catalog yet."""
