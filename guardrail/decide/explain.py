@@ -91,13 +91,12 @@ def command_for(state: State, hold: Hold) -> str:
     """The command most likely right for this hold."""
     if can_go_back(state) and not one_bad_host(state):
         return f"rollback {state.name}"
-    if goes_on_by_itself(hold):
-        return f"explain {state.name}"
     if hold.name == WAVE_TAKEN_BACK:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
         return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
-    if hold.name.startswith(("host:", "limit:")) or hold.clears.startswith(BY_A_PERSON):
+    waits = hold.name.startswith(("host:", "limit:")) and not goes_on_by_itself(hold)
+    if waits or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
     if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
         return f"resume {state.name}"

@@ -170,8 +170,10 @@ def test_a_budget_that_others_use_up_holds_with_their_names_and_times():
     told.seen(T0 + 5, (-1, "other-0"), (3, "host-003"))
     hold = told.state.hold("limit:churn")
     assert hold.reasons == (
-        "2 nodes left the catalog within 600 s, 2 may (policy cache (cache.yaml:9)): other-0 at "
-        "22:13:25Z, host-003 at 22:13:25Z",
+        (
+            "2 nodes left the catalog within 600 s, 2 may (policy cache (cache.yaml:9)): other-0 "
+            "at 22:13:25Z, host-003 at 22:13:25Z"
+        ),
     )
     assert not may_begin(told.state)
 
