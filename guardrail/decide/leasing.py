@@ -178,7 +178,7 @@ def resumed(state: State, now: float, why: str) -> State:
 
 def refresh(state: State, now: float) -> State:
     """Give back, or ask anew, where that follows from what is known."""
-    if state.lease_ask is None:
+    if (ask := state.lease_ask) is None:
         return state
     state = _calm(state, now)
     if state.lease_broken:
@@ -187,7 +187,7 @@ def refresh(state: State, now: float) -> State:
         return end(state, now, "given back while something else holds")
     if state.hold(YIELD) and state.lease is not None and not unsettled(state):
         return _ask(state, keep=False)
-    if state.hold(LEASE) and state.lease_ask.wave != state.wave:
+    if state.hold(LEASE) and ask.wave != state.wave:
         return ask_first(state)  # it turned round while it waited
     return state
 

@@ -195,7 +195,7 @@ CASES = [
     (ROLLOUT, "[1, 25%, 50%, 100%]", "[]", "7:11", ["at least 1"]),
     (ROLLOUT, "by: name", "by: zone", "9:15", ["`zone`", "`failureDomain`, `name`"]),
     (ROLLOUT, "[role]", "[roles]", "9:42", ["`roles`", "did you mean `role`?"]),
-    (ROLLOUT, "priority: normal", "priority: urgent", "10:13", ["`urgent`", LATER]),
+    (ROLLOUT, "priority: normal", "priority: urgnt", "10:13", ["did you mean `urgent`?"]),
     (ROLLOUT, "fleet: cache\n", "fleets: cache\n", "4:1", ["`fleet` is missing"]),
     # Gate
     (GATE, "class: safety", "class: saftey", "6:10", ["`saftey`", "did you mean `safety`?"]),

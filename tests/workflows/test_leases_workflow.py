@@ -4,11 +4,12 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 import pytest_asyncio
 from temporalio import activity
-from temporalio.client import WorkflowExecutionStatus
+from test_rollout import course
 
 from guardrail.decide import leases
 from guardrail.decide.chain import check
@@ -16,18 +17,26 @@ from guardrail.edges import leases as edge
 from guardrail.edges.leases import Desk, keep
 from guardrail.errors import Refused
 from guardrail.model import messages
-from guardrail.model.common import Amount
 from guardrail.model.change import ChangeRef
+from guardrail.model.common import Amount
 from guardrail.model.fleet import Fleet, HostList
-from guardrail.model.lease import LEASES_ID, Answer, Break, Claim, Done, Holder, Share, Wanted
+from guardrail.model.lease import (
+    LEASES_ID,
+    Answer,
+    Break,
+    Claim,
+    Done,
+    Holder,
+    LeasesInput,
+    Share,
+    Wanted,
+)
 from guardrail.model.messages import HostAnswer, HostTask, Leased, PlanRequest, RolloutInput
 from guardrail.model.plan import Course
 from guardrail.model.rollout import Rollout
-from guardrail_workflows import keeping
 from guardrail_workflows.worker import make_worker
 
 from engine import Running, World, real_server
-from test_rollout import course
 
 pytestmark = pytest.mark.temporal
 ONE = Share(1, 1, 1)
@@ -101,15 +110,8 @@ def needing(*ends, **fields):
 
 @asynccontextmanager
 async def world_of(server, **courses):
-    """A worker, and a table that is new."""
+    """A worker, and operations by these names to start on it."""
     world = Leasing(course(1), server.client, courses=courses)
-    handle = server.client.get_workflow_handle(LEASES_ID)
-    try:
-        if (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
-            for lease in (await Desk(server.client).table()).leases:
-                await Desk(server.client).give_back(Done(lease.holder.operation, 1_000_000))
-    except Exception:
-        pass
     async with make_worker(server.client, world.activities):
         yield world
 
@@ -194,6 +196,13 @@ async def test_who_is_terminated_leaves_an_orphan_that_blocks_until_a_person_bre
     assert lines[0].fields["reason"] == "dead is dead"
 
 
+async def free(server):
+    """Until nobody holds a lease; what is asked is not in this process, so no event tells."""
+    async with asyncio.timeout(10):
+        while (await Desk(server.client).table()).leases:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
 async def recorded(world, operation, kind):
     """The journal's lines of that kind, once there are any."""
     async with asyncio.timeout(10):
@@ -214,9 +223,7 @@ async def test_a_broken_holder_begins_nothing_until_a_person_resumes(server):
         await Desk(server.client).break_lease(Break("memcached", "cid", "mine now"))
         held = await op.until(lambda s: "lease" in names(s) and not s.in_flight)
         assert held.holds[0].reasons == ("the lease on memcached was broken by cid: mine now",)
-        async with asyncio.timeout(10):
-            while (await Desk(server.client).table()).leases:
-                await asyncio.sleep(0.05)
+        await free(server)
         begun = len(world.begun)
         assert (await op.status()).changed == held.changed
         await op.say("resume")
@@ -242,20 +249,16 @@ async def test_an_operation_carried_on_in_new_runs_keeps_its_lease(server):
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_table_that_is_terminated_goes_on_with_what_it_knew(server):
-    async with world_of(server, one=needing(3), two=needing(1)) as world:
+    async with world_of(server, kept=needing(3), after=needing(1)) as world:
         world.takes = 1.0
         desk = Desk(server.client)
-        name = f"kept-{time.time_ns()}"
-        world.courses[name] = needing(3)
-        one = await begin(world, name)
+        one = await begin(world, "kept")
         await one.until(lambda s: s.in_flight)
         before = await desk.table()
         await server.client.get_workflow_handle(LEASES_ID).terminate("as the test says")
-        other = f"after-{time.time_ns()}"
-        world.courses[other] = needing(1)
-        two = await begin(world, other)
+        two = await begin(world, "after")
         held = await two.until(lambda s: s.holds)
-        assert f"held by {name}" in held.holds[0].reasons[0]
+        assert "held by kept" in held.holds[0].reasons[0]
         ends = [await op.handle.result() for op in (one, two)]
         after = await desk.table()
     assert [end.phase for end in ends] == ["completed", "completed"]
@@ -266,7 +269,7 @@ async def test_a_table_that_is_terminated_goes_on_with_what_it_knew(server):
 async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
     async with world_of(server) as world:
         desk = Desk(server.client)
-        monkeypatch.setattr(edge, "LeasesInput", lambda **more: _short(**more))
+        monkeypatch.setattr(edge, "LeasesInput", partial(LeasesInput, run_events=40))
         await server.client.get_workflow_handle(LEASES_ID).terminate("to begin a short one")
         holders = [
             Wanted(Holder(f"op-{n}", "ann", "a test"), 1, (Claim(f"role-{n}", True, ONE, ONE),))
@@ -275,8 +278,7 @@ async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
         tokens = []
         first = None
         for _ in range(10):
-            for wanted in holders:
-                tokens.append((await desk.ask(wanted)).grant.token)
+            tokens += [(await desk.ask(wanted)).grant.token for wanted in holders]
             handle = server.client.get_workflow_handle(LEASES_ID)
             first = first or (await handle.describe()).run_id
         assert (await handle.describe()).run_id != first
@@ -284,9 +286,3 @@ async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
         for wanted in holders:
             await desk.give_back(Done(wanted.holder.operation, 1))
         assert world.begun == []
-
-
-def _short(**more):
-    from guardrail.model.lease import LeasesInput
-
-    return LeasesInput(**{**more, "run_events": 40})
