@@ -109,7 +109,9 @@ class TwinActivities(Activities):
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         eyes = self.watch_gates if self.prometheus else self.watch_made_up
-        return (self.plan_made_up, self.load_course, self.change_made_up, eyes, self.record)
+        leases = (self.keep_lease, self.end_lease)
+        own = (self.plan_made_up, self.load_course, self.change_made_up, eyes, self.record)
+        return (*own, *leases)
 
     async def documents(self) -> Documents:
         """The documents that a real watcher reads: one gate, one source."""

@@ -1,22 +1,25 @@
-"""Which leases must an operation have for each of its waves?
+"""Which leases must an operation have, and how much of each?
 
 One for each role that hosts of the wave have; hosts that nobody knows a role of share one named
 after their fleet. A role is exclusive where a cache-critical policy covers hosts of it. Of any
 other role a wave asks for as much as its own limits let it use, and brings the limit that all
 operations together have to keep: hosts that are down count in it as they do in the plan.
 
-    12 web hosts in 3 domains, unavailable 4, one a domain, all domains, 1 host down:
-        asks for 4 hosts, 1 a domain, 3 domains; beside others 3 hosts, 1 a domain, 3 domains
+    a wave of 12 web hosts in 3 domains, unavailable 4, one a domain, all domains; 1 host is down:
+        asks for 3 hosts, 1 a domain, 3 domains; beside others the same is the limit of all
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
+from guardrail.decide.bits import members
 from guardrail.decide.merge import matches
 from guardrail.model.fleet import Host
-from guardrail.model.lease import Claim, Share
-from guardrail.model.plan import Caps, Wave
+from guardrail.model.lease import Claim, Need, Share
+from guardrail.model.operation import State
 from guardrail.model.policy import Policy
+
+# ---------------------------------------------------------------- for a plan
 
 
 def roles_of(host: Host, fleet: str) -> tuple[str, ...]:
@@ -39,50 +42,51 @@ def critical_roles(
     return frozenset(found)
 
 
-def claims_of(
-    ordered: Sequence[Host],
-    waves: Sequence[Wave],
-    caps: Caps,
-    down: Counter[str],
-    *,
-    fleet: str,
-    critical: frozenset[str],
-) -> tuple[tuple[Claim, ...], ...]:
-    """What each wave needs. ordered: hosts in plan order. down: hosts down, by failure domain."""
-    limit = limit_beside_others(caps, down)
-    return tuple(
-        tuple(
-            Claim(role, role in critical, _usable(caps, hosts), limit)
-            for role, hosts in sorted(_by_role(ordered[wave.begin : wave.end], fleet).items())
-        )
-        for wave in waves
-    )
+def needs_of(ordered: Sequence[Host], fleet: str, critical: frozenset[str]) -> tuple[Need, ...]:
+    """The roles of a plan's hosts, in plan order, by name."""
+    found: dict[str, int] = {}
+    for index, host in enumerate(ordered):
+        for role in roles_of(host, fleet):
+            found[role] = found.get(role, 0) | 1 << index
+    return tuple(Need(role, role in critical, f"{found[role]:x}") for role in sorted(found))
 
 
-def limit_beside_others(caps: Caps, down: Counter[str]) -> Share:
-    """The plan's limits without the places that hosts which are down have taken.
+# ---------------------------------------------------------------- for a wave
+
+
+def claims_of(state: State, hosts: int) -> tuple[Claim, ...]:
+    """What must be had to have these hosts (a set over plan indexes) away, as limits are now."""
+    limit, most = limit_beside_others(state), own_limit(state)
+    claims = []
+    for need in state.course.leases:
+        mine = int(need.hosts, 16) & hosts
+        if mine:
+            ask = _usable(state, mine).least(most)
+            claims.append(Claim(need.role, need.exclusive, ask, limit))
+    return tuple(claims)
+
+
+def own_limit(state: State) -> Share:
+    """What the operation's own limits leave it beside hosts that are down; at least one host."""
+    caps, down = state.course.caps, sum(state.course.down)
+    hosts = max(1, caps.unavailable - down)
+    return Share(hosts, caps.unavailable_per_domain, caps.domains_at_once)
+
+
+def limit_beside_others(state: State) -> Share:
+    """The limits that all operations keep together, without what hosts that are down have taken.
 
     A domain that is used up by hosts that are down is closed anyway; of the others the one with
     the most of them counts.
     """
-    most = max((n for n in down.values() if n < caps.unavailable_per_domain), default=0)
+    caps, down = state.course.caps, state.course.down
+    most = max((n for n in down if n < caps.unavailable_per_domain), default=0)
     return Share(
-        caps.unavailable - sum(down.values()),
-        caps.unavailable_per_domain - most,
-        caps.domains_at_once,
+        caps.unavailable - sum(down), caps.unavailable_per_domain - most, caps.domains_at_once
     )
 
 
-def _by_role(hosts: Sequence[Host], fleet: str) -> dict[str, list[Host]]:
-    found: dict[str, list[Host]] = {}
-    for host in hosts:
-        for role in roles_of(host, fleet):
-            found.setdefault(role, []).append(host)
-    return found
-
-
-def _usable(caps: Caps, hosts: Sequence[Host]) -> Share:
-    """As much as these hosts can use of the limits."""
-    domains = Counter(host.failure_domain for host in hosts)
-    most = Share(len(hosts), max(domains.values()), len(domains))
-    return most.least(Share(caps.unavailable, caps.unavailable_per_domain, caps.domains_at_once))
+def _usable(state: State, hosts: int) -> Share:
+    """As much as these hosts could use if there were no limits."""
+    domains = Counter(state.course.domains[index] for index in members(hosts))
+    return Share(hosts.bit_count(), max(domains.values()), len(domains))

@@ -121,12 +121,11 @@ def _granted(table: Table, wanted: Wanted, now: float) -> tuple[Table, Answer]:
     name = wanted.holder.operation
     mine = table.of(name)
     parts = [_part(table, claim, name) for claim in wanted.claims]
-    kept = [part for part in mine.parts if part.role not in _roles(wanted)] if mine else []
     lease = Lease(
         wanted.holder,
         wanted.turn,
         _next_token(table, wanted, now),
-        tuple(sorted((*parts, *kept), key=lambda part: part.role)),
+        tuple(sorted(parts, key=lambda part: part.role)),
         now if mine is None else mine.since,
         now + LAST_FOR,
     )

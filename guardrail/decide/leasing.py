@@ -17,11 +17,12 @@ Other holds raised while it waits make it wait no more: it asks again after them
 
 import dataclasses
 
+from guardrail.decide.claims import claims_of, own_limit
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import clear_hold, evidence_is_good, raise_hold
 from guardrail.decide.limits import not_serving
-from guardrail.decide.rollback import binding
-from guardrail.model.lease import Ask, Claim, Share
+from guardrail.decide.rollback import binding, wave_span
+from guardrail.model.lease import Ask, Claim
 from guardrail.model.operation import EndLease, Hold, KeepLease, LeaseTold, State
 
 LEASE = "lease"
@@ -34,21 +35,8 @@ REGAINED = "the lease regained, then a bake"
 
 
 def needs(state: State) -> tuple[Claim, ...]:
-    """What this wave's hosts need; while hosts of another wave are away, what these need too."""
-    wanted = state.course.leases[state.wave] if state.course.leases else ()
-    if not wanted or not cold(state) or state.lease_ask is None:
-        return wanted
-    names = {claim.role for claim in wanted}
-    kept = tuple(claim for claim in state.lease_ask.claims if claim.role not in names)
-    return tuple(_with_those_away(state, claim) for claim in (*wanted, *kept))
-
-
-def _with_those_away(state: State, claim: Claim) -> Claim:
-    """Hosts that are away already take their places beside those to be begun."""
-    more, caps = not_serving(state).bit_count(), state.course.caps
-    most = Share(caps.unavailable, caps.unavailable_per_domain, caps.domains_at_once)
-    ask = Share(claim.ask.hosts + more, claim.ask.per_domain + more, claim.ask.domains + more)
-    return dataclasses.replace(claim, ask=ask.least(most))
+    """What this wave's hosts need, and those that are away, of whatever wave."""
+    return claims_of(state, wave_span(state, state.wave) | not_serving(state))
 
 
 def unsettled(state: State) -> bool:
@@ -63,21 +51,24 @@ def cold(state: State) -> bool:
 
 def covered(state: State) -> bool:
     """Whether hosts of this wave may begin, as far as leases go."""
-    if not state.course.leases or not state.course.leases[state.wave]:
-        return True
+    return not state.course.leases or (state.lease_sure and _is_asked_for(state))
+
+
+def _is_asked_for(state: State) -> bool:
+    """Whether what was asked for last is what this wave needs, as limits are now."""
     ask = state.lease_ask
-    return ask is not None and ask.wave == state.wave and state.lease_sure
+    return ask is not None and ask.wave == state.wave and ask.most == own_limit(state)
 
 
 def ask_first(state: State) -> State:
     """Ask for what this wave needs, unless it has been asked for."""
-    if state.lease_ask is not None and state.lease_ask.wave == state.wave:
+    if _is_asked_for(state):
         return state
     return _ask(state, keep=state.lease is not None and cold(state))
 
 
 def _ask(state: State, *, keep: bool) -> State:
-    ask = Ask(state.wave, needs(state), keep)
+    ask = Ask(state.wave, needs(state), own_limit(state), keep)
     lease = state.lease if keep else None
     turn = state.lease_turn + 1
     return replace(state, lease_ask=ask, lease=lease, lease_turn=turn, lease_sure=False)
@@ -178,7 +169,7 @@ def resumed(state: State, now: float, why: str) -> State:
 
 def refresh(state: State, now: float) -> State:
     """Give back, or ask anew, where that follows from what is known."""
-    if (ask := state.lease_ask) is None:
+    if state.lease_ask is None:
         return state
     state = _calm(state, now)
     if state.lease_broken:
@@ -187,8 +178,8 @@ def refresh(state: State, now: float) -> State:
         return end(state, now, "given back while something else holds")
     if state.hold(YIELD) and state.lease is not None and not unsettled(state):
         return _ask(state, keep=False)
-    if state.hold(LEASE) and ask.wave != state.wave:
-        return ask_first(state)  # it turned round while it waited
+    if state.hold(LEASE) and not _is_asked_for(state):
+        return ask_first(state)  # it turned round while it waited, or limits are others now
     return state
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from guardrail.decide.claims import claims_of, critical_roles
+from guardrail.decide.claims import critical_roles, needs_of
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
@@ -84,13 +84,8 @@ def make_plan(
         description=rollout.description,
         ticket=rollout.ticket,
         cache_critical=care.cache_critical,
-        leases=claims_of(
-            ordered,
-            waves,
-            caps_of(care),
-            down_by_domain(excluded),
-            fleet=fleet.name,
-            critical=critical_roles(found.policies, fleet.name, agent, found.hosts),
+        leases=needs_of(
+            ordered, fleet.name, critical_roles(found.policies, fleet.name, agent, found.hosts)
         ),
         rollback_when=care.rollback_when.value,
     )
@@ -117,6 +112,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         approvals=plan.approvals,
         bake_for=plan.bake_for,
         host_timeout=plan.host_timeout,
+        leases=plan.leases,
         rollback_when=plan.rollback_when,
     )
 

@@ -68,6 +68,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """A role that hosts of a plan have. hosts: which ones, a hex number over plan indexes.
+    exclusive: a cache-critical policy is about it."""
+
+    role: str
+    exclusive: bool
+    hosts: str
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What a wave needs of one role. ask: what it can use; limit: what all together may have out,
     by its policies, where others have hosts of the role away as well."""
@@ -92,11 +102,14 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What an operation asks for, or keeps, for a wave (from 0). keep: hosts of it are away or
-    cold, so that what it has stays its own until it has this."""
+    """What an operation asks for, or keeps, for a wave (from 0). most: its own limits then.
+
+    keep: hosts of it are away or cold, so that what it has stays its own until it has this.
+    """
 
     wave: int
     claims: tuple[Claim, ...]
+    most: Share
     keep: bool = False
 
     @property

@@ -13,7 +13,7 @@ from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Age, GateClass
-from guardrail.model.lease import Claim
+from guardrail.model.lease import Need
 from guardrail.model.policy import RecoverBy, RollbackWhen
 
 Unit = Literal["hosts", "domains", "seconds", "scrapes", "people"]
@@ -157,8 +157,8 @@ class Course:
     host_timeout: float = 600.0
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
-    leases: tuple[tuple[Claim, ...], ...] = ()
-    """What each wave must have a lease on; empty: no wave needs any."""
+    leases: tuple[Need, ...] = ()
+    """The roles that its waves must have leases on; empty: no wave needs any."""
     budget: Budget = NO_BUDGET
 
     @property

@@ -10,7 +10,7 @@ import pytest
 
 from guardrail.decide import leases
 from guardrail.decide.transition import decide, may_begin
-from guardrail.model.lease import Break, Claim, Grant, Share
+from guardrail.model.lease import Break, Grant, Need, Share
 from guardrail.model.operation import (
     EndLease,
     KeepLease,
@@ -22,17 +22,17 @@ from guardrail.model.operation import (
 from guardrail.model.plan import Caps
 from guardrail.twins import Drive, Script, TwinLeases, side_by_side
 
-from builders import course, say, waves
+from builders import course, say
 from small import begins, held, hosts, span
 
 ONE = Share(1, 1, 1)
 
 
-def needing(*ends, role="memcached", exclusive=True, ask=ONE, limit=ONE, caps=None):
-    """A course whose every wave needs the same lease."""
-    plan = course(*ends, caps=caps or Caps(limit.hosts, limit.per_domain, limit.domains, 0))
-    claims = (Claim(role, exclusive, ask, limit),)
-    return dataclasses.replace(plan, leases=(claims,) * len(waves(*ends)))
+def needing(*ends, exclusive=True, unavailable=1, per_domain=None, role="memcached"):
+    """A course of hosts that all have one role."""
+    caps = Caps(unavailable, per_domain or unavailable, 3, 0)
+    need = Need(role, exclusive, f"{(1 << ends[-1]) - 1:x}")
+    return dataclasses.replace(course(*ends, caps=caps), leases=(need,))
 
 
 def side(*plans, people=(), works=None, urgent=(), starts=(), until=3000.0):
@@ -81,11 +81,14 @@ def test_nothing_begins_before_the_lease_is_there_and_nothing_is_asked_without_e
     assert (asked.asked, may_begin(asked.state)) == ((), False)
 
 
-def test_a_wave_without_a_claim_needs_no_lease():
-    plan = dataclasses.replace(needing(1, 3), leases=((), needing(1).leases[0]))
+def test_a_wave_needs_the_roles_of_its_own_hosts():
+    plan = dataclasses.replace(
+        needing(2, 4), leases=(Need("db", False, "3"), Need("web", False, "f"))
+    )
     _, (run,) = side(plan)
     assert run.state.phase == "completed"
-    assert next(m for m in run.moments if m.state.lease_ask).state.wave == 1
+    asked = {m.state.wave: m.state.lease_ask.roles for m in run.moments if m.state.lease_ask}
+    assert asked == {0: ("db", "web"), 1: ("web",)}
 
 
 # ---------------------------------------------------------------- two on one role
@@ -124,10 +127,8 @@ def test_between_two_waves_whoever_waits_has_its_turn():
 
 
 def test_what_is_shared_is_shared_and_the_sum_stays_within_the_limit():
-    limit = Share(4, 2, 3)
-    shared = {"role": "web", "exclusive": False, "limit": limit}
-    first = needing(1, 9, ask=Share(1, 1, 1), **shared)
-    second = needing(9, ask=Share(4, 2, 3), **shared)
+    shared = {"role": "web", "exclusive": False, "unavailable": 4, "per_domain": 2}
+    first, second = needing(1, 9, **shared), needing(9, **shared)
     _, runs = side(first, second, works={"b": hosts(takes=500.0)}, until=60.0)
     assert runs[1].state.lease.share == Share(3, 1, 2)
     assert len(runs[1].state.in_flight) == 2  # one in each of two domains

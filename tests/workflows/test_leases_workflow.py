@@ -28,6 +28,7 @@ from guardrail.model.lease import (
     Done,
     Holder,
     LeasesInput,
+    Need,
     Share,
     Wanted,
 )
@@ -40,7 +41,6 @@ from engine import Running, World, real_server
 
 pytestmark = pytest.mark.temporal
 ONE = Share(1, 1, 1)
-CACHE = (Claim("memcached", True, ONE, ONE),)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -105,7 +105,8 @@ class Leasing(World):
 
 
 def needing(*ends, **fields):
-    return replace(course(*ends, unavailable=1, **fields), leases=(CACHE,) * len(ends))
+    need = Need("memcached", True, f"{(1 << ends[-1]) - 1:x}")
+    return replace(course(*ends, unavailable=1, **fields), leases=(need,))
 
 
 @asynccontextmanager
