@@ -205,7 +205,7 @@ class Plan:
     description: str = ""
     ticket: str = ""
     cache_critical: bool = False
-    leases: tuple[tuple[Claim, ...], ...] = ()
+    leases: tuple[Need, ...] = ()
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
     seconds_closed: float = 0.0
