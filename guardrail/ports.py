@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from guardrail.model.budget import Listing
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.gate import Age, Reading
@@ -44,6 +45,13 @@ class Catalog(Protocol):
 
     async def entry(self, node: str) -> CatalogEntry | None:
         """One node, or None when it is not in the catalog. Raises Unanswered."""
+
+
+class Listings(Protocol):
+    """The nodes of a fleet's service, each time they change."""
+
+    async def next(self) -> Listing:
+        """The nodes once they have changed, or after a few seconds. Raises Unanswered, Refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ SETS = (
     "astray",
     "take_back",
     "reverted",
+    "down_now",
 )
 LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
 

@@ -123,7 +123,7 @@ def seen(state: State, event: FleetSeen) -> State:
     known = dataclasses.replace(
         state.catalog, told=True, silent_since=None, problem="", good_since=good, index=event.index
     )
-    return replace(state, catalog=known)
+    return replace(state, catalog=known, down_now=int(event.down, 16))
 
 
 def _with(state: State, catalog: Catalog, new: Sequence[Departure], now: float) -> State:

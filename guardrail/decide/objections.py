@@ -6,6 +6,7 @@ All reasons at once, each with what it is about by name and with what a person m
 from collections import Counter
 from collections.abc import Sequence
 
+from guardrail.decide.budget import refuse_uncounted
 from guardrail.decide.found import (
     Found,
     Seen,
@@ -34,6 +35,7 @@ def refusals(plan: Plan, request: PlanRequest, found: Found, care: Resolved) -> 
         *_refuse_no_new(plan, found),
         *_refuse_no_way_back(plan, found),
         *_refuse_down(plan, found, care),
+        *refuse_uncounted(request.fleet, care),
         *_refuse_gates(plan, request, found, care),
         *_refuse_stages(plan, request, care),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from guardrail.decide.claims import critical_roles, needs_of
+from guardrail.decide.budget import budget_of, churn_rows
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
@@ -77,6 +78,7 @@ def make_plan(
         gates=gate_rules(care, found, rollout.gates, rollout.name),
         approvals=approvals_of(care, request, waves, len(ordered)),
         bake_for=care.bake.value,
+        budget=budget_of(care, fleet, ordered, found),
         policies=care.policies,
         seconds_expected=0.0,
         where=without_hosts(fleet),
@@ -111,6 +113,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         gates=plan.gates,
         approvals=plan.approvals,
         bake_for=plan.bake_for,
+        budget=plan.budget,
         host_timeout=plan.host_timeout,
         leases=plan.leases,
         rollback_when=plan.rollback_when,
@@ -227,7 +230,7 @@ def limits_of(care: Resolved, said: Sequence[tuple[Policy, Terms]] = ()) -> tupl
         if stated is not None and (name != "approval_count" or care.approval_points):
             number, words = float(stated.value), words_on(name, said)
             found.append(Limit(title(name), stated.written, number, unit, stated.origin, words))
-    return tuple(found)
+    return (*found, *churn_rows(care))
 
 
 def title(field: str) -> str:

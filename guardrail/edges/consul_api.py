@@ -19,6 +19,7 @@ from guardrail.errors import Refused, Unanswered
 from guardrail.model.common import Secret, Tls
 
 FILTERED = "X-Consul-Results-Filtered-By-ACLs"
+INDEX = "X-Consul-Index"
 LIMIT = 5.0
 """Seconds of silence before Consul counts as silent; a whole answer may take twice that."""
 
@@ -63,10 +64,22 @@ class ConsulApi:
 
     async def get(self, path: str, *query: tuple[str, str]) -> Any:
         """The answer's JSON. Raises Unanswered, or Refused when it is not whole."""
+        _, answer = await self._get(path, *query)
+        return answer
+
+    async def get_numbered(self, path: str, *query: tuple[str, str]) -> tuple[int, Any]:
+        """The same with the catalog's number of what it shows, which blocking queries go by."""
+        response, answer = await self._get(path, *query)
+        number = response.headers.get(INDEX, "")
+        if not number.isdigit() or not int(number):
+            raise self._silent(f"{path} answered without a number ({INDEX}: {number!r})")
+        return int(number), answer
+
+    async def _get(self, path: str, *query: tuple[str, str]) -> tuple[httpx.Response, Any]:
         response = await self._ask(path, [*self.scope.query(), *query])
         self._check(path, response)
         try:
-            return response.json()
+            return response, response.json()
         except ValueError:
             raise self._silent(f"{path} answered something that is not JSON") from None
 

@@ -75,3 +75,20 @@ NO_BUDGET = Budget()
 
 UNTOLD = Catalog()
 """Nothing is known of the catalog yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A node of a service. created: the catalog's number of when it was entered last: a higher one
+    than before says that it had left in between. failing: its critical checks, each in words."""
+
+    created: int
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All nodes of a service, and the catalog's own number of this state of it."""
+
+    index: int
+    nodes: dict[str, Listed]

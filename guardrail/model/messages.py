@@ -6,6 +6,7 @@ through JSON both ways. Times are seconds since the epoch.
 
 from dataclasses import dataclass
 
+from guardrail.model.budget import Departure
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Answer
@@ -39,6 +40,9 @@ JUDGED = "judged"
 """The watcher's signal: `Judged`."""
 LEASED = "leased"
 """The signal of who keeps a lease: `Leased`."""
+
+FLEET_SEEN = "fleet_seen"
+"""The watcher's other signal: `FleetTold`."""
 
 STATUS = "status"
 EXPLAIN = "explain"
@@ -136,6 +140,10 @@ class WatchTask:
     operation: str
     plan: str
     turn: int
+    index: int = 0
+    down: str = "0"
+    """What was seen of the fleet's catalog last: its number, and the hosts that were not serving,
+    as a hex number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,18 @@ class Leased:
     turn: int
     answer: Answer
     at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTold:
+    """What the watcher has seen in the catalog, see `operation.FleetSeen`."""
+
+    turn: int
+    at: float
+    problem: str = ""
+    index: int = 0
+    left: tuple[Departure, ...] = ()
+    down: str = "0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ class State:
     lease_broken: bool = False  # by a person; nothing is asked for until one resumes
     baked_turn: int = 0  # the last turn that a bake has come after
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
+    down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     catalog: Catalog = UNTOLD  # what the watch has told of the fleet's catalog
     last_begin_at: float | None = None
     started_at: float | None = None
@@ -225,7 +226,8 @@ class FleetSeen:
     """What the watch of that turn has seen in the fleet's catalog.
 
     problem: why it does not answer; empty: it does. index: the catalog's number of what it shows.
-    left: the nodes that have left since the last report.
+    left: the nodes that have left since the last report. down: the plan's hosts whose node is not
+    listed or has a critical check, as a hex number.
     """
 
     at: float
@@ -233,6 +235,7 @@ class FleetSeen:
     problem: str = ""
     index: int = 0
     left: tuple[Departure, ...] = ()
+    down: str = "0"
     kind: Literal["fleet_seen"] = "fleet_seen"
 
 

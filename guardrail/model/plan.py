@@ -16,7 +16,7 @@ from guardrail.model.gate import Age, GateClass
 from guardrail.model.lease import Need
 from guardrail.model.policy import RecoverBy, RollbackWhen
 
-Unit = Literal["hosts", "domains", "seconds", "scrapes", "people"]
+Unit = Literal["hosts", "domains", "seconds", "scrapes", "people", "nodes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from guardrail.decide.plan import course_of
 from guardrail.edges.compose import Edges, edges_of
+from guardrail.edges.consul_listing import listings_of
 from guardrail.edges.gate_reader import GateReader
 from guardrail.edges.leases import Desk, keep
 from guardrail.errors import InvalidFile, Refused, Unanswered
@@ -28,11 +29,12 @@ from guardrail.files import Documents, load
 from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
 from guardrail.model import messages
 from guardrail.model.change import Change
-from guardrail.model.fleet import Host
+from guardrail.model.fleet import ConsulInventory, Host
 from guardrail.model.gate import Gate, Judgement
 from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Wanted
 from guardrail.model.messages import (
+    FleetTold,
     HostAnswer,
     HostTask,
     Judged,
@@ -45,6 +47,7 @@ from guardrail.model.messages import (
 from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
 from guardrail.ports import Journal, PlanStore, Token
+from guardrail_workflows.fleet_watch import FleetWatch
 from guardrail_workflows.host_work import HostJob, change_host
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.watching import watch
@@ -242,7 +245,22 @@ class Activities:
 
         async with edges_of(plan.where, None) as edges:
             readers = [_reader(rule, documents, edges, expected) for rule in plan.gates]
-            await watch(readers, report, activity.heartbeat)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(watch(readers, report, activity.heartbeat))
+                group.create_task(self._follow(task, plan, handle))
+
+    async def _follow(self, task: WatchTask, plan: Plan, handle: WorkflowHandle[Any, Any]) -> None:
+        """Follow the fleet's catalog beside the gates, where its inventory has one."""
+        source = plan.where.inventory
+        if not plan.budget.follow or not isinstance(source, ConsulInventory):
+            return
+        whole = await asyncio.to_thread(load_plan, self.store, task.plan)
+
+        async def tell(told: FleetTold) -> None:
+            await handle.signal(messages.FLEET_SEEN, told)
+
+        async with listings_of(source) as listings:
+            await FleetWatch(task, [host.name for host in whole.hosts], listings, tell).run()
 
 
     # ------------------------------------------------------------ leases

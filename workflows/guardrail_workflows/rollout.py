@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model import messages
     from guardrail.model.journal import Pairs
     from guardrail.model.messages import (
+        FleetTold,
         HostAnswer,
         HostTask,
         Judged,
@@ -45,6 +46,7 @@ with workflow.unsafe.imports_passed_through():
         Drained,
         EndLease,
         Event,
+        FleetSeen,
         GateJudged,
         HostAnswered,
         JournalSaid,
@@ -273,7 +275,9 @@ class RolloutWorkflow:
 
     async def _watch(self, turn: int) -> None:
         """Watch the gates until the watcher is lost, which is an event of its own."""
-        task = WatchTask(self.state.name, self.state.course.plan, turn)
+        state = self.state
+        index, down = state.catalog.index, f"{state.down_now:x}"
+        task = WatchTask(state.name, state.course.plan, turn, index=index, down=down)
         if self.watcher_died:
             await workflow.sleep(1)  # one that ends at once would be started again without end
         self.watcher_died = False
@@ -355,6 +359,13 @@ class RolloutWorkflow:
         """The word of who keeps this operation's lease."""
         said, at = told.answer, self._heard(told.at)
         self._happen(LeaseTold(at, told.turn, said.word, said.reasons, said.grant, said.anew))
+
+    @workflow.signal(name=messages.FLEET_SEEN)
+    def fleet_seen(self, told: FleetTold) -> None:
+        """A watcher's report on the fleet's catalog."""
+        at = self._heard(told.at)
+        left = tuple(replace(one, at=min(one.at, at)) for one in told.left)
+        self._happen(FleetSeen(at, told.turn, told.problem, told.index, left, told.down))
 
     @workflow.update(name=messages.UPDATE)
     async def say(self, say: Say) -> Said:

@@ -1,0 +1,102 @@
+"""Does a real Consul say who leaves, also when it happens between two looks?"""
+
+import asyncio
+import contextlib
+import signal
+import time
+
+import pytest
+from test_consul_real import Agent
+
+from guardrail.decide.departures import Follower, not_serving
+from guardrail.edges.consul_listing import listings_of
+from guardrail.errors import Unanswered
+from guardrail.model.fleet import ConsulInventory
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A server, and a client with the service that leaves on SIGTERM."""
+    folder = tmp_path_factory.mktemp("listing")
+    server = Agent(folder, "server", {"server": True, "bootstrap_expect": 1})
+    service = {"services": [{"name": "memcached", "port": 11211}], "node_meta": {"env": "lab"}}
+    node = Agent(
+        folder, "node-1", {"retry_join": [server.address], "retry_interval": "1s"} | service
+    )
+    try:
+        server.start()
+        node.start()
+        yield server, node
+    finally:
+        node.kill()
+        server.kill()
+
+
+async def until(listings, follower, condition, limit=30.0):
+    """All who left until a listing is as wanted."""
+    left, give_up = [], time.monotonic() + limit
+    while True:
+        with contextlib.suppress(Unanswered):  # it has no leader yet
+            listing = await listings.next()
+            left += follower.take(listing)
+            if condition(listing):
+                return left, listing
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.05)
+
+
+def serves(listing):
+    return "node-1" in listing.nodes and not listing.nodes["node-1"].failing
+
+
+async def test_who_leaves_is_seen_at_once_and_once(pair):
+    server, node = pair
+    follower = Follower(())
+    async with listings_of(ConsulInventory(server.url, "memcached")) as listings:
+        await until(listings, follower, serves)
+        asked = time.monotonic()
+        waiting = asyncio.create_task(until(listings, follower, lambda one: not one.nodes))
+        await asyncio.to_thread(node.kill, signal.SIGTERM)
+        left, _ = await waiting
+        assert left == ["node-1"]
+        assert time.monotonic() - asked < 10
+        node.start()
+        left, listing = await until(listings, follower, serves)
+        assert left == []
+        assert not_serving(listing, {"node-1": 0, "node-2": 1}) == 0b10
+
+
+async def test_who_left_and_came_back_while_nobody_looked_has_left(pair):
+    server, node = pair
+    source = ConsulInventory(server.url, "memcached", node_meta=(("env", "lab"),))
+    follower = Follower(("node-1",))
+    async with listings_of(source) as listings:
+        _, seen = await until(listings, follower, serves)
+    await asyncio.to_thread(node.kill, signal.SIGTERM)
+    node.start()
+    later = Follower(("node-1",), index=seen.index)
+    async with listings_of(source) as listings:
+        left, _ = await until(
+            listings, later, lambda one: serves(one) and one.nodes["node-1"].created > seen.index
+        )
+    assert left == ["node-1"]
+
+
+async def test_a_restart_that_stays_registered_is_no_departure(pair):
+    server, node = pair
+    follower = Follower(("node-1",))
+    async with listings_of(ConsulInventory(server.url, "memcached")) as listings:
+        await until(listings, follower, serves)
+        await asyncio.to_thread(node.kill, signal.SIGKILL)
+        left, _ = await until(listings, follower, lambda one: one.nodes["node-1"].failing)
+        node.start()
+        more, _ = await until(listings, follower, serves)
+    assert left + more == []
+
+
+async def test_a_consul_that_is_away_is_silent_by_name():
+    async with listings_of(ConsulInventory("http://127.0.0.1:9", "memcached")) as listings:
+        with pytest.raises(Unanswered, match="Consul"):
+            await listings.next()
