@@ -22,6 +22,7 @@ TIMES = frozenset(
         "finished_at",
         "asked_at",
         "created_at",
+        "expires_at",
         "taken_at",
         "sampled_at",
         "last_begin_at",

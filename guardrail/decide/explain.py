@@ -7,6 +7,7 @@ from guardrail.decide import holds
 from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.commands import anyone_stuck, recovered_gates
+from guardrail.decide.leasing import LEASE, OWN
 from guardrail.decide.named import and_more, unnamed
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
 from guardrail.decide.transition import bake_needed
@@ -17,7 +18,7 @@ from guardrail.model.operation import Exceptional, Hold, State
 
 RANK = (
     *("abort", "rollback:", "host:", "limit:", "gate:", "evidence:"),
-    *("approval:", "operator:", "window"),
+    *("approval:", "operator:", "window", "lease", "yield"),
 )
 """Which hold a person should look at first."""
 
@@ -71,6 +72,8 @@ def advice(state: State) -> tuple[str, ...]:
         return ()
     if hold is None:
         return ("If nobody acts it goes on by itself.", f"guardrail rollout watch {state.name}")
+    if hold.name in OWN and not state.lease_broken:
+        return (f"If nobody acts it goes on by itself: {hold.clears}.", "guardrail lease list")
     return (what_if_nobody_acts(hold), f"guardrail rollout {command_for(state, hold)}")
 
 
@@ -98,7 +101,7 @@ def command_for(state: State, hold: Hold) -> str:
     waits = hold.name.startswith(("host:", "limit:")) and not goes_on_by_itself(hold)
     if waits or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
-    if hold.name.startswith("operator:") or hold.name in recovered_gates(state):
+    if hold.name.startswith(("operator:", LEASE)) or hold.name in recovered_gates(state):
         return f"resume {state.name}"
     return f"explain {state.name}"
 
