@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from guardrail.decide import chain, leases
+from guardrail.decide.bits import members
 from guardrail.decide.transition import decide, may_begin
 from guardrail.errors import Refused
 from guardrail.model.change import Change, Command
@@ -25,9 +26,12 @@ from guardrail.model.operation import (
     Event,
     GateJudged,
     HostAnswered,
+    HostFound,
+    HostsRead,
     KeepLease,
     LeaseTold,
     Outcome,
+    ReadAgain,
     Started,
     State,
     Ticked,
@@ -80,7 +84,8 @@ class Script:
 
     work: asked for each host and turn. gates: changes of verdict; before its first, a gate
     passes. lost: when the watcher falls silent. first_report: seconds from the beginning of a
-    watch to its first report; None: a watch never reports.
+    watch to its first report; None: a watch never reports. reread: what is wrong with a changed
+    host that is read again; None: nothing.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -88,6 +93,7 @@ class Script:
     people: tuple[Commanded, ...] = ()
     lost: tuple[float, ...] = ()
     first_report: float | None = 1.0
+    reread: Callable[[int, float], HostFound | None] = lambda _index, _now: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class Moment:
     event: Event
     state: State
     asked: tuple[BeginHost, ...]
+    reads: tuple[ReadAgain, ...] = ()
 
 
 @dataclass(slots=True)
@@ -149,12 +156,15 @@ class Drive:
         decision = decide(self.state, event)
         self.state, self._wake_at = decision.state, decision.wake_at
         asked = tuple(act for act in decision.actions if isinstance(act, BeginHost))
-        self.moments.append(Moment(event, self.state, asked))
+        reads = tuple(act for act in decision.actions if isinstance(act, ReadAgain))
+        self.moments.append(Moment(event, self.state, asked, reads))
         for action in decision.actions:
             if isinstance(action, BeginHost):
                 self._ask(action)
             elif isinstance(action, Watch):
                 self._watch(action.turn)
+            elif isinstance(action, ReadAgain):
+                self.after(1.0, lambda read=action: self._read(read))  # type: ignore[misc]
             elif isinstance(action, KeepLease):
                 self._keep(action, None)
             elif isinstance(action, EndLease):
@@ -216,6 +226,11 @@ class Drive:
     def _answer(self, begin: BeginHost, outcome: Outcome, reason: str) -> None:
         name = host_name(begin.index)
         self.happen(HostAnswered(self.now, begin.index, begin.turn, outcome, name, reason))
+
+    def _read(self, read: ReadAgain) -> None:
+        found = [self.script.reread(index, self.now) for index in members(read.hosts)]
+        wrong = tuple(one for one in found if one is not None)
+        self.happen(HostsRead(self.now, read.turn, len(found), wrong))
 
     # ------------------------------------------------------------ leases
 

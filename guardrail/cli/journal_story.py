@@ -18,6 +18,7 @@ from guardrail.model.journal import (
     HoldCleared,
     HoldRaised,
     HostAsked,
+    HostsReread,
     HostTold,
     LeaseBroken,
     Line,
@@ -158,6 +159,15 @@ def _told(told: HostTold, run: str, cast: Cast) -> str:
     return f"{name} {outcome}{took}{facts}{reason}{late}"
 
 
+def _read(read: HostsReread, _: str, __: Cast) -> str:
+    what = f"{count(read.read, 'changed host')} read again"
+    if read.problem:
+        return f"changed hosts could not be read again: {read.problem}"
+    wrong = [f"{name}: {found}" for name, found in read.wrong]
+    wrong += [f"{read.more} more"] if read.more else []
+    return f"{what}: {'; '.join(wrong) or 'all as they should be'}"
+
+
 def _ended(end: Ended, _: str, __: Cast) -> str:
     return f"{end.phase.replace('_', ' ')}: {'; '.join(end.reasons)}"
 
@@ -174,5 +184,6 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     WaveBegun: _wave,
     HostAsked: _asked,
     HostTold: _told,
+    HostsReread: _read,
     Ended: _ended,
 }

@@ -175,7 +175,8 @@ def _retry(state: State, command: Commanded) -> State:
     for index in asked_about(state, command):
         lost = (state.failed | state.unknown) & bit(index)
         state = forget(_release(state, command, index), index)
-        state = replace(state, astray=state.astray | lost)
+        again = bit(index) if state.direction == "forward" else 0  # silent, and asked anew
+        state = replace(state, astray=state.astray | lost, changed=state.changed & ~again)
         if state.direction == "forward" or state.take_back & bit(index):
             state = replace(state, waiting=state.waiting | bit(index))
     return state

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from guardrail.decide import holds
+from guardrail.decide import holds, still_true
 from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.commands import anyone_stuck, recovered_gates
@@ -17,7 +17,7 @@ from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
 RANK = (
-    *("abort", "rollback:", "host:", "limit:", "gate:", "evidence:"),
+    *("abort", "rollback:", "host:", "reverted", "limit:", "gate:", "evidence:"),
     *("approval:", "operator:", "window", "lease", "yield"),
 )
 """Which hold a person should look at first."""
@@ -52,7 +52,8 @@ def doing(state: State) -> str:
         return f"baking {where}, waiting for every gate to pass"
     where = f"before going back in {where}" if back else where
     peak = f", {words}" if (words := peak_words(state)) else ""
-    return f"baking {where}: {state.baked:.0f} of {bake_needed(state):.0f} s good{peak}"
+    good = f"{state.baked:.0f} of {bake_needed(state):.0f} s good"
+    return f"baking {where}: {good}{peak}{still_true.doing(state)}"
 
 
 def first_hold(state: State) -> Hold | None:
@@ -98,7 +99,7 @@ def command_for(state: State, hold: Hold) -> str:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
         return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
-    waits = hold.name.startswith(("host:", "limit:")) and not goes_on_by_itself(hold)
+    waits = hold.name.startswith(("host:", "limit:", "reverted")) and not goes_on_by_itself(hold)
     if waits or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
     if hold.name.startswith(("operator:", LEASE)) or hold.name in recovered_gates(state):

@@ -5,7 +5,7 @@ An answer or a report with another turn than the one that was asked changes noth
 
 import dataclasses
 
-from guardrail.decide import catalog, leasing, named, rollback
+from guardrail.decide import catalog, leasing, named, rollback, still_true
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
@@ -48,7 +48,8 @@ def ticked(state: State, _: Ticked) -> State:
 
 def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale, and of our lease."""
-    return replace(leasing.again(_watch_anew(state, event.at)), draining=False)
+    state = still_true.again(_watch_anew(state, event.at), event.at)
+    return replace(leasing.again(state), draining=False)
 
 
 def _watch_anew(state: State, at: float) -> State:

@@ -14,6 +14,7 @@ from guardrail.decide.budget import budget_of, churn_rows
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
+from guardrail.decide.still_true import share_of
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.terms import Resolved, Stated, Terms
 from guardrail.decide.waves import START, begins_at, cut, in_order, label
@@ -117,6 +118,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         host_timeout=plan.host_timeout,
         leases=plan.leases,
         rollback_when=plan.rollback_when,
+        reread=share_of(cache_critical=plan.cache_critical),
     )
 
 

@@ -23,6 +23,7 @@ from guardrail.model.journal import (
     HoldCleared,
     HoldRaised,
     HostAsked,
+    HostsReread,
     HostTold,
     Pairs,
     PlanFixed,
@@ -40,6 +41,7 @@ from guardrail.model.operation import (
     GateJudged,
     Hold,
     HostAnswered,
+    HostsRead,
     Started,
     State,
     WatchAgain,
@@ -185,6 +187,13 @@ def _answered(before: State, event: HostAnswered, facts: Pairs) -> Iterator[Reco
     )
 
 
+def _read(before: State, event: HostsRead, _: Pairs) -> Iterator[Record]:
+    if event.turn == before.rereading:
+        wrong = tuple((one.name, text(one.found)) for one in event.wrong[:MOST_HOSTS])
+        more = event.more + len(event.wrong) - len(wrong)
+        yield HostsReread(event.read, wrong, more, text(event.problem))
+
+
 _TOLD: dict[str, Callable[[State, Any, Pairs], Iterator[Record]]] = {
     "started": _started,
     "commanded": _commanded,
@@ -192,6 +201,7 @@ _TOLD: dict[str, Callable[[State, Any, Pairs], Iterator[Record]]] = {
     "watch_again": _watch_again,
     "watcher_lost": _watcher_lost,
     "host_answered": _answered,
+    "hosts_read": _read,
 }
 """Who tells which event. Time (`ticked`) tells nothing by itself."""
 

@@ -26,7 +26,17 @@ simulation, a test) does the actions and comes back with what happened.
 from collections.abc import Callable
 from typing import Any
 
-from guardrail.decide import catalog, catalog_holds, holds, learn, leasing, limits, rollback, windows
+from guardrail.decide import (
+    catalog,
+    catalog_holds,
+    holds,
+    learn,
+    leasing,
+    limits,
+    rollback,
+    still_true,
+    windows,
+)
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
@@ -55,6 +65,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "drained": learn.drained,
     "journal_said": learn.journal_said,
     "lease_told": leasing.told,
+    "hosts_read": still_true.told,
     "commanded": obey,
 }
 """What each kind of event tells us."""
@@ -69,6 +80,7 @@ def decide(state: State, event: Event) -> Decision:
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
     actions = (*actions, *leasing.action(state, after))
+    actions = (*actions, *still_true.action(state, after))
     return Decision(after, actions, wake_at(after, event.at))
 
 
@@ -80,6 +92,7 @@ def look(state: State, now: float) -> State:
     state = rollback.consider(state, now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
+    state = still_true.refresh(state, now)
     return leasing.refresh(state, now)
 
 
@@ -104,7 +117,7 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     if abort is not None and not state.in_flight:
         return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
     if binding(state):
-        return replace(state, step="baking", baked=0.0, baking_since=None), ()
+        return replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1), ()
     if state.step == "baking":
         state = bake(state, now)
         return go_on(state, now) if is_baked(state) else (state, ())
@@ -159,6 +172,8 @@ def is_baked(state: State) -> bool:
 
 def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """The bake is over: on with this wave, with the next one, or done."""
+    if still_true.due(state):
+        return still_true.ask(state), ()
     state = leasing.baked(state, now)
     state = replace(state, step="changing", baked=0.0, baking_since=None)
     if state.waiting:
@@ -227,7 +242,9 @@ def begin(state: State, index: int, now: float) -> State:
     flights = (*state.in_flight, Flight(index, turn, now, state.direction))
     waiting = state.waiting & ~bit(index)
     state = catalog.asked(state, index, turn, now)
-    return replace(state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now)
+    return replace(
+        state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now, true_wave=-1
+    )
 
 
 # ---------------------------------------------------------------- the end
@@ -271,7 +288,7 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
-    moments += [until for _, until in state.resting]
+    moments += [*(until for _, until in state.resting), state.reread_at]
     moments.append(leasing.give_back_at(state))
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)

@@ -153,6 +153,21 @@ class HostTold:
 
 
 @dataclass(frozen=True, slots=True)
+class HostsReread:
+    """Changed hosts were read again: how many, and which were not as they should be.
+
+    wrong: name, and what was found. more: wrong ones that are not listed. problem: why they could
+    not be read.
+    """
+
+    read: int
+    wrong: Pairs = ()
+    more: int = 0
+    problem: str = ""
+    kind: Literal["reread"] = "reread"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The operation is over. `changed` counts hosts."""
 
@@ -175,6 +190,7 @@ Record = (
     | WaveBegun
     | HostAsked
     | HostTold
+    | HostsReread
     | Ended
 )
 
@@ -190,6 +206,7 @@ RECORDS: tuple[type[Record], ...] = (
     WaveBegun,
     HostAsked,
     HostTold,
+    HostsReread,
     Ended,
 )
 

@@ -13,6 +13,7 @@ from guardrail.model.lease import Answer
 from guardrail.model.operation import (
     Direction,
     Hold,
+    HostFound,
     Note,
     Outcome,
     Phase,
@@ -56,6 +57,7 @@ WATCH_GATES = "watch_gates"
 KEEP_LEASE = "keep_lease"
 END_LEASE = "end_lease"
 RECORD = "record"
+REREAD_HOSTS = "reread_hosts"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
@@ -130,6 +132,29 @@ class HostAnswer:
     name: str
     reason: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RereadTask:
+    """Changed hosts to be read again, a window of the plan; nothing is changed by it.
+
+    hosts: a hex number over plan indexes, as `Status.changed_hosts`.
+    """
+
+    operation: str
+    plan: str
+    turn: int
+    hosts: str
+
+
+@dataclass(frozen=True, slots=True)
+class RereadAnswer:
+    """What was found, see `operation.HostsRead`; at most so many wrong ones that it is small."""
+
+    read: int
+    wrong: tuple[HostFound, ...] = ()
+    more: int = 0
     at: float = 0.0
 
 

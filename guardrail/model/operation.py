@@ -18,6 +18,8 @@ Direction = Literal["forward", "back"]
 Step = Literal["changing", "baking"]
 Scope = Literal["wave", "all"]
 Outcome = Literal["changed", "failed", "unknown", "not_begun", "blocked", "credentials", "gone"]
+Known = Outcome | Literal["reverted", "silent"]
+"""The last that is known of a host: its answer, or what a later look has found."""
 
 FINAL: tuple[Phase, ...] = ("completed", "rolled_back", "aborted")
 
@@ -54,11 +56,11 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Exceptional:
-    """A host that did not simply change: its last outcome and why, by name."""
+    """A host that did not simply change, or did not stay so: what is known and why, by name."""
 
     index: int
     name: str
-    outcome: Outcome
+    outcome: Known
     reason: str
     at: float
     tries: int = 1
@@ -141,6 +143,10 @@ class State:
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     catalog: Catalog = UNTOLD  # what the watch has told of the fleet's catalog
+    rereading: int = 0  # the turn with which changed hosts are read again now; 0: they are not
+    reread_turn: int = 0  # the last turn that was given for that
+    reread_at: float | None = None  # when hosts that were silent then are read once more
+    true_wave: int = -1  # at this wave's end they were all as they should be, with no hold since
     last_begin_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -269,6 +275,38 @@ class JournalSaid:
     kind: Literal["journal_said"] = "journal_said"
 
 
+@dataclass(frozen=True, slots=True)
+class HostFound:
+    """A changed host that was read again and is not as it should be.
+
+    found: in words that follow its name ("is at 1.8.7, ..."). answered: False, it was silent.
+    away: it answered, and its agent does not run.
+    """
+
+    index: int
+    name: str
+    found: str
+    answered: bool = True
+    away: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostsRead:
+    """Changed hosts were read again; `turn` is the one they were to be read with.
+
+    read: how many. wrong: those that are not as they should be, the ones that answered first.
+    more: wrong ones that are not listed. problem: why they could not be read at all.
+    """
+
+    at: float
+    turn: int
+    read: int
+    wrong: tuple[HostFound, ...] = ()
+    more: int = 0
+    problem: str = ""
+    kind: Literal["hosts_read"] = "hosts_read"
+
+
 Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback"]
 
 
@@ -302,6 +340,7 @@ Event = (
     | Drained
     | JournalSaid
     | LeaseTold
+    | HostsRead
     | Commanded
 )
 
@@ -347,6 +386,15 @@ class EndLease:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Read these changed hosts again (a set of plan indexes); answer with this turn."""
+
+    turn: int
+    hosts: int
+    kind: Literal["read_again"] = "read_again"
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The operation has ended: stop watching, tell, and close."""
 
@@ -354,7 +402,7 @@ class Finish:
     kind: Literal["finish"] = "finish"
 
 
-Action = BeginHost | Watch | KeepLease | EndLease | Finish
+Action = BeginHost | Watch | KeepLease | EndLease | ReadAgain | Finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,8 @@ class Course:
     leases: tuple[Need, ...] = ()
     """The roles that its waves must have leases on; empty: no wave needs any."""
     budget: Budget = NO_BUDGET
+    reread: int = 0
+    """Percent of the changed hosts that are read again at each stage's end; 0: none is."""
 
     @property
     def watch_silence(self) -> float:

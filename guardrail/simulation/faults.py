@@ -19,6 +19,7 @@ from guardrail.decide import (
     learn,
     limits,
     rollback,
+    still_true,
     transition,
     windows,
 )
@@ -499,6 +500,44 @@ def opens_by_itself(state: State, now: float, left: float, bake: float) -> Any:
 
 
 WINDOW_REFRESH = windows.refresh
+
+
+# ---------------------------------------------------------------- faults of reading again
+
+
+def nothing_is_due(state: State) -> Any:
+    return False
+
+
+def only_the_first(state: State) -> Any:
+    hosts = still_true.believed(state)
+    return hosts & -hosts
+
+
+def reverted_is_true(state: State, event: Any) -> Any:
+    return TOLD(state, replace(event, wrong=()))
+
+
+def silence_is_true(state: State, event: Any) -> Any:
+    return TOLD(state, replace(event, wrong=tuple(one for one in event.wrong if one.answered)))
+
+
+def true_for_good(state: State, now: float) -> Any:
+    """What was true before a hold is taken for true after it."""
+    after, actions = ADVANCE(state, now)
+    kept = state.true_wave if after.wave == state.wave else after.true_wave
+    return replace(after, true_wave=kept), actions
+
+
+def any_reading(state: State, event: Any) -> Any:
+    return TOLD(replace(state, rereading=event.turn), event)
+
+
+def silent_for_good(state: State, now: float) -> Any:
+    return still_true._let_be(state, now) if state.direction == "back" else state
+
+
+TOLD = still_true.told
 WATCH_ANEW = learn._watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
 ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
@@ -580,6 +619,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
             answer_ends_the_oldest,
         ),
         ("an ended watch still reports", transition.LEARN, "gate_judged", old_watch_counts),
+        ("a late reading counts", transition.LEARN, "hosts_read", any_reading),
     ],
     "resume_bakes_first": [
         ("always baked", transition, "is_baked", always_baked),
@@ -635,6 +675,14 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("a bake of no seconds never ends", transition, "begin_hosts", no_settling),
         ("not begun is lost", learn.OUTCOMES, "not_begun", not_begun_is_lost),
         ("retry forgets the host", commands.VERBS, "retry", retry_forgets),
+        ("silent hosts are not read once more", still_true, "refresh", silent_for_good),
+    ],
+    "still_true": [
+        ("hosts are not read again", still_true, "due", nothing_is_due),
+        ("one host is enough", still_true, "sample", only_the_first),
+        ("reverted hosts pass", transition.LEARN, "hosts_read", reverted_is_true),
+        ("silent hosts pass", transition.LEARN, "hosts_read", silence_is_true),
+        ("a reading outlives a hold", transition, "advance", true_for_good),
     ],
     "explained": [
         ("holds without reasons", holds, "raise_hold", without_reasons),
@@ -664,6 +712,7 @@ MODULES = (
     limits,
     commands,
     rollback,
+    still_true,
     transition,
     windows,
     explain,

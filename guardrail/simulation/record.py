@@ -16,6 +16,9 @@ from guardrail.model.operation import (
     Direction,
     GateJudged,
     HostAnswered,
+    HostFound,
+    HostsRead,
+    Known,
     Outcome,
 )
 from guardrail.model.plan import Course, GateRule
@@ -48,7 +51,7 @@ class Record:
     draining: bool = False
     unwritten: bool = False
     open: dict[int, tuple[int, Direction]] = field(default_factory=dict)
-    stuck: dict[int, Outcome] = field(default_factory=dict)
+    stuck: dict[int, Known] = field(default_factory=dict)
     astray: set[int] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
@@ -68,6 +71,8 @@ class Record:
     gone_back: bool = False
     wave: int = 0
     missed: float | None = None
+    reading: int = 0
+    unread: bool = False
     excused: float = 0.0
 
     def __post_init__(self) -> None:
@@ -92,6 +97,8 @@ class Record:
         for act in moment.asked:
             self.open[act.index] = (act.turn, self.direction)
             self.gone_back = self.gone_back or self.direction == "back"
+        for read in moment.reads:
+            self.reading = read.turn
 
     def _learn(self, event: Any) -> None:
         learn = getattr(self, f"_on_{event.kind}", None)
@@ -114,7 +121,29 @@ class Record:
             self.running = True
             self._watch_again(event.at)
 
+    def _on_hosts_read(self, event: HostsRead) -> None:
+        """What changed hosts turn out to be counts once, and while it goes forward."""
+        if event.turn != self.reading or self.direction == "back":
+            return
+        self.reading = 0
+        self.unread = bool(event.problem or event.more)
+        self.stuck = {i: known for i, known in self.stuck.items() if known != "silent"}
+        for found in event.wrong:
+            if found.index in self.done - self.aside:
+                self._found(found)
+
+    def _found(self, found: HostFound) -> None:
+        if not found.answered and not self.unread:
+            self.stuck[found.index] = "silent"
+        if not found.answered:
+            return
+        self.done.discard(found.index)
+        self.stuck[found.index] = "reverted"
+        if found.away:
+            self.astray.add(found.index)
+
     def _on_watch_again(self, event: Any) -> None:
+        self.reading = 0
         self.draining = False
         self._watch_again(event.at)
 
@@ -310,8 +339,10 @@ class Record:
         fresh = hosts - self.to_take
         if self.direction == "forward":
             self.turned_at, self.direction = self.at, "back"
+            self.reading, self.unread = 0, False
             self.aside |= {i for i, o in self.stuck.items() if o == "blocked"} - hosts
-            forget = {i for i, o in self.stuck.items() if o in ("blocked", "credentials")}
+            over = ("blocked", "credentials", "reverted", "silent")
+            forget = {i for i, o in self.stuck.items() if o in over}
             for index in forget:
                 del self.stuck[index]
         self.astray |= {i for i in fresh if self.stuck.get(i) in ("failed", "unknown")}
@@ -352,9 +383,10 @@ class Record:
             self.tries[index] = self.row = 0
             if event.verb == "skip":
                 self._leave(index)
-            elif outcome in ("failed", "unknown"):
+            elif outcome in ("failed", "unknown", "reverted", "silent"):
                 self.retried.append(index)
-                self.astray.add(index)
+                self.done.discard(index)
+                self.astray |= {index} if outcome in ("failed", "unknown") else set()
 
     def waits_for_a_person(self) -> set[int]:
         """Hosts that a person may retry or skip."""
@@ -384,6 +416,10 @@ class Record:
             names.add("abort")
         if self.unwritten:
             names.add("journal")
+        if self.unread or "silent" in self.stuck.values():
+            names.add("reread")
+        if "reverted" in self.stuck.values():
+            names.add("reverted")
         if self.direction == "forward":
             names |= self._wanted_approvals()
         return names

@@ -10,9 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
+from guardrail.decide.bits import members
 from guardrail.decide.commands import refusal
 from guardrail.decide.explain import advice, explain, first_hold, sentence
-from guardrail.model.operation import BeginHost, Commanded, Direction, Event, State
+from guardrail.model.operation import (
+    BeginHost,
+    Commanded,
+    Direction,
+    Event,
+    HostsRead,
+    ReadAgain,
+    State,
+)
 from guardrail.model.plan import Course
 from guardrail.simulation.record import Record
 from guardrail.twins import Begun, Moment, host_name
@@ -151,6 +160,10 @@ ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "rollback": lambda _, __, turned: turned,
     "journal": lambda happened, _, __: happened == "journal_said",
     "window": lambda *_: True,  # see WindowsHold
+    "reverted": lambda _, verb, turned: verb in ("retry", "skip") or turned,
+    "reread": lambda happened, verb, turned: (
+        happened == "hosts_read" or verb in ("retry", "skip") or turned
+    ),
 }
 """Which event, which command, and whether a turn round ends a hold of that kind."""
 
@@ -333,6 +346,10 @@ class AnswersMatchTurns(Rule):
                     self.check(same, f"a late answer of host {event.index} changed", name)
                 lost = set(before.in_flight) - set(state.in_flight)
                 self.check(not lost, "a late answer ended another flight:", lost)
+        if event.kind == "hosts_read" and event.turn != before.rereading:
+            for name in self.KEPT:
+                same = getattr(before, name) == getattr(state, name)
+                self.check(same, "a late reading of hosts changed", name)
         if event.kind in ("gate_judged", "watcher_lost"):
             other = event.turn != before.watch_turn
             same = before.watched == state.watched and before.watch_turn == state.watch_turn
@@ -627,6 +644,60 @@ class Explained(Rule):
         self.check(taken, "the advice would be refused:", " ".join(words))
 
 
+# ---------------------------------------------------------------- 11
+
+
+class StillTrue(Rule):
+    """No stage begins after another, and nothing completes, before changed hosts were read again
+    and found as they should be, with nothing held and no host begun since."""
+
+    name = "still_true"
+    LEAST = 5
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.asked: tuple[int, frozenset[int]] = (0, frozenset())
+        self.unread: frozenset[int] = frozenset()
+        self.true = False
+
+    def observe(self, seen: Seen) -> None:
+        if not self.course.reread:
+            return
+        if seen.event.kind == "hosts_read" and seen.event.turn == self.asked[0]:
+            self._told(seen.event)
+        if self._goes_on(seen) and seen.record.done - seen.record.aside:
+            self.check(self.true, "went on without reading changed hosts again")
+        for read in seen.moment.reads:
+            self._asks(read, seen)
+        held = any(seen.record.holds_back(hold.name) for hold in seen.state.holds)
+        self.true = self.true and not held and not seen.asked
+
+    def _told(self, event: HostsRead) -> None:
+        silent = {found.index for found in event.wrong if not found.answered}
+        whole = not (event.more or event.problem)
+        self.unread = self.asked[1] & silent if whole else self.asked[1]
+        self.true = whole and not event.wrong
+        self.asked = (0, frozenset())
+
+    def _asks(self, read: ReadAgain, seen: Seen) -> None:
+        hosts = frozenset(members(read.hosts))
+        there = seen.record.done - seen.record.aside
+        once_more = seen.state.hold("reread") is not None and hosts >= self.unread & there
+        share = -(-len(there) * self.course.reread // 100)
+        enough = len(hosts) >= min(len(there), max(self.LEAST, share))
+        self.check(hosts <= there, "hosts were to be read that are not changed", hosts - there)
+        self.check(enough or once_more, f"{len(hosts)} of {len(there)} changed hosts are read")
+        self.asked = (read.turn, hosts)
+
+    def _goes_on(self, seen: Seen) -> bool:
+        before, state = seen.before, seen.state
+        if before is None or state.direction == "back":
+            return False
+        waves = self.course.waves
+        ends = waves[before.wave].stage != waves[state.wave].stage
+        return state.phase == "completed" or (state.wave > before.wave and ends)
+
+
 RULES: tuple[type[Rule], ...] = (
     AnswersMatchTurns,
     NoLoop,
@@ -637,6 +708,7 @@ RULES: tuple[type[Rule], ...] = (
     WindowsHold,
     OneChangePerHost,
     ResumeBakesFirst,
+    StillTrue,
     Explained,
     Progress,
 )

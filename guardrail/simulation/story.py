@@ -29,6 +29,7 @@ TroubleKind = Literal[
     "it is drained",
     "a host cannot be reached",
     "the journal cannot be written",
+    "a host is put back by hand",
 ]
 
 
@@ -225,7 +226,7 @@ def _course(dice: Random, hosts: int) -> Course:
     down = (dice.randint(0, most), 0, 0)
     rules = _rules(dice)
     return Course("sha256:made-up", "ann", waves, domains, down, caps, rules, approvals, bake,
-                  rollback_when=when)  # fmt: skip
+                  rollback_when=when, reread=dice.choice((10, 100, 100)))  # fmt: skip
 
 
 WINDOWS = 0.35
@@ -356,6 +357,7 @@ TROUBLES: tuple[TroubleKind, ...] = (
     "it is drained",
     "a host cannot be reached",
     "the journal cannot be written",
+    "a host is put back by hand",
 )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from guardrail.decide import carry
+from guardrail.decide import bits, carry
 from guardrail.decide.commands import refusal
 from guardrail.decide.judge import Track, differs, judge
 from guardrail.decide.transition import decide, may_begin
@@ -32,8 +32,11 @@ from guardrail.model.operation import (
     Event,
     GateJudged,
     HostAnswered,
+    HostFound,
+    HostsRead,
     JournalSaid,
     Outcome,
+    ReadAgain,
     Started,
     State,
     Ticked,
@@ -53,6 +56,8 @@ GO_WITHIN = 1.0
 UNTIL = 40_000.0
 HELP_EVERY = 150.0
 READ_EVERY = 5.0
+READ_TAKES = 2.0
+ALL = 100
 SPOILED = ("blocked", "credentials", "gone")
 """Outcomes before the point of no return: nothing begins."""
 
@@ -99,6 +104,8 @@ class Running:
     effects: dict[tuple[int, int], tuple[float, Outcome]] = field(default_factory=dict)
     versions: dict[int, str] = field(default_factory=dict)
     watching: Watching = field(default_factory=Watching)
+    put_back: dict[int, float] = field(default_factory=dict)
+    read_at: dict[int, float] = field(default_factory=dict)
     known_at: list[float] = field(default_factory=list)
     known: list[State] = field(default_factory=list)
 
@@ -196,7 +203,8 @@ class World:
         running.wants_new_run = running.wants_new_run or event.kind == "drained"
         self.events += 1
         asked = tuple(act for act in decision.actions if act.kind == "begin_host")
-        moment = Moment(event, state, asked)
+        reads = tuple(act for act in decision.actions if act.kind == "read_again")
+        moment = Moment(event, state, asked, reads)
         if self.lines is not None and state != before:
             self._note(running, moment)
         running.referee.observe(moment)
@@ -207,6 +215,8 @@ class World:
                 self._ask(running, action)
             elif isinstance(action, Watch):
                 self._watch(running, action.turn)
+            elif isinstance(action, ReadAgain):
+                self.at(self.now + READ_TAKES, partial(self._read_again, running, action))
         self._wake(running, decision.wake_at)
         if running.wants_new_run and not state.in_flight and not state.finished:
             self._new_run(running)
@@ -338,6 +348,32 @@ class World:
     def _unreachable(self, running: Running, index: int) -> bool:
         host = running.planned.first_host + index
         return any(t.host == host and t.at <= self.now < t.at + t.length for t in self.cut_off)
+
+    # ------------------------------------------------------------ hosts that are read again
+
+    def _read_again(self, running: Running, read: ReadAgain) -> None:
+        """What the changed hosts are now; a host that is cut off says nothing."""
+        hosts = tuple(bits.members(read.hosts))
+        found = [self._found(running, index) for index in hosts]
+        wrong = tuple(one for one in found if one is not None)
+        self._tell(running, partial(_hosts_read, read.turn, len(hosts), wrong))
+
+    def _found(self, running: Running, index: int) -> HostFound | None:
+        if self._unreachable(running, index):
+            return HostFound(index, host_name(index), "does not answer", answered=False)
+        running.read_at[index] = self.now
+        version = running.versions.get(index, "old")
+        if version == "new":
+            return None
+        away = version == "broken"
+        return HostFound(index, host_name(index), f"at {version}, not at new", away=away)
+
+    def _put_back(self, running: Running, trouble: Trouble) -> None:
+        """Somebody brings a changed host back to the former version by hand."""
+        index = trouble.host - running.planned.first_host
+        if running.versions.get(index) == "new":
+            running.versions[index] = "old"
+            running.put_back[index] = self.now
 
     # ------------------------------------------------------------ gates
 
@@ -512,6 +548,7 @@ TROUBLES: dict[str, Callable[[World, Running, Trouble], None]] = {
     "it is drained": World._continues,
     "a host cannot be reached": World._cut_off,
     "the journal cannot be written": World._journal_fails,
+    "a host is put back by hand": World._put_back,
 }
 
 
@@ -538,6 +575,10 @@ def _version_after(direction: Direction, outcome: Outcome) -> str:
 
 def _host_answered(begin: BeginHost, outcome: Outcome, name: str, at: float) -> Event:
     return HostAnswered(at, begin.index, begin.turn, outcome, name, "as the story says")
+
+
+def _hosts_read(turn: int, read: int, wrong: tuple[HostFound, ...], at: float) -> Event:
+    return HostsRead(at, turn, read, wrong)
 
 
 def _gate_judged(turn: int, told: Judgement, at: float) -> Event:
@@ -600,7 +641,7 @@ def _truth(running: Running) -> None:
     for index, version in running.versions.items():
         changed, back = state.changed >> index & 1, state.reverted >> index & 1
         if changed and state.direction == "forward" and version != "new":
-            raise Broken("one_change_per_host", f"{name}: host {index} is {version}, not changed")
+            _may_be_believed(running, index, version)
         if back and version != "old":
             raise Broken("one_change_per_host", f"{name}: host {index} is {version}, not back")
         left = (
@@ -608,6 +649,18 @@ def _truth(running: Running) -> None:
         )
         if left:
             raise Broken("progress", f"{name}: host {index} is {version} after the rollback")
+
+
+def _may_be_believed(running: Running, index: int, version: str) -> None:
+    """Taken for changed, and it is not: only where it was put back since it was read last."""
+    name, since = running.planned.name, running.put_back.get(index)
+    if since is None:
+        raise Broken("one_change_per_host", f"{name}: host {index} is {version}, not changed")
+    if running.read_at.get(index, -1.0) > since:
+        raise Broken("still_true", f"{name}: host {index} was read at {version}, and is believed")
+    whole = running.planned.course.reread == ALL and running.state.phase == "completed"
+    if whole and index not in running.read_at:
+        raise Broken("still_true", f"{name}: host {index} was put back, and never read again")
 
 
 def _event_in_words(event: Event) -> str:

@@ -25,6 +25,7 @@ from guardrail.model.journal import (
     HoldCleared,
     HoldRaised,
     HostAsked,
+    HostsReread,
     HostTold,
     PlanFixed,
     Turned,
@@ -63,6 +64,11 @@ RECORDED = (
     HostTold(0, 3, "cache-001", "changed", "", 61),
     HostAsked(2, 4, "back"),
     Ended("rolled_back", ("1 of 1 hosts are back",), 0, 30),
+)
+READINGS = (
+    HostsReread(1),
+    HostsReread(30, (("cache-001", "at 1.8.7"),), 2),
+    HostsReread(0, problem="no plan store"),
 )
 STORY = """\
 2025-11-29 23:15:10+00:00 ana begins consul-agent 1.8.7 to 1.8.8 on 30 hosts in 2 waves (1, 100%); \
@@ -218,7 +224,17 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    assert {type(record) for record in RECORDED} == set(RECORDS) == set(WORDS)
+    assert {type(record) for record in (*RECORDED, *READINGS)} == set(RECORDS) == set(WORDS)
+
+
+def test_a_reading_of_changed_hosts_in_words() -> None:
+    entries = [Entry(OP, EntryId("r", n, 0), T, record) for n, record in enumerate(READINGS)]
+    lines = story(check(extend(Tip(), entries)[0]).lines, Look(zone=UTC))
+    assert [line[26:] for line in lines] == [
+        "1 changed host read again: all as they should be",
+        "30 changed hosts read again: cache-001: at 1.8.7; 2 more",
+        "changed hosts could not be read again: no plan store",
+    ]
 
 
 def test_times_are_in_the_users_zone() -> None:

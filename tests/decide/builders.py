@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from guardrail.model.common import Origin
-from guardrail.model.operation import BeginHost, Commanded
+from guardrail.model.operation import BeginHost, Commanded, HostFound
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
 from guardrail.twins import Script, Turn, Work
 
@@ -23,14 +23,14 @@ def waves(*ends):
 
 
 def course(*ends, caps=None, gates=None, approvals=(), bake=30.0, domains=None, down=None,
-           when="ask"):  # fmt: skip
+           when="ask", reread=0):  # fmt: skip
     hosts = ends[-1]
     domains = tuple(domains) if domains is not None else tuple(i % 3 for i in range(hosts))
     down = tuple(down) if down is not None else (0,) * (max(domains) + 1)
     gates = (gate(),) if gates is None else tuple(gates)
     caps = caps or Caps(1, 1, 3, 0)
     return Course("sha256:x", "ann", waves(*ends), domains, down, caps, gates, approvals, bake,
-                  rollback_when=when)  # fmt: skip
+                  rollback_when=when, reread=reread)  # fmt: skip
 
 
 def approval(point="start", wave=0, count=1, not_requester=True):
@@ -71,7 +71,8 @@ def courses(draw, *, approvals=True):
     bake = draw(st.sampled_from([0.0, 10.0, 30.0]))
     when = draw(st.sampled_from(["ask", "ask", "auto", "never"]))
     return course(*ends, caps=caps, gates=rules, approvals=points, bake=bake,
-                  domains=domains, down=down, when=when)  # fmt: skip
+                  domains=domains, down=down, when=when,
+                  reread=draw(st.sampled_from([0, 10, 100])))  # fmt: skip
 
 
 OUTCOMES = ("changed",) * 6 + ("failed", "unknown", "not_begun", "blocked", "credentials", "gone")
@@ -136,6 +137,21 @@ def people(draw, hosts):
     )
 
 
+def other_hands(seed):
+    """Changed hosts that are otherwise when they are read again, now and then until t=600."""
+    share = Random(f"{seed}/hands").choice([0.0, 0.0, 0.2])
+
+    def reread(index, now):
+        random = Random(f"{seed}/{index}/{now}")
+        if now > 600 or random.random() >= share:
+            return None
+        answered = random.random() < 0.5
+        away = answered and random.random() < 0.3
+        return HostFound(index, f"host-{index:03d}", "at old, not at new", answered, away)
+
+    return reread
+
+
 def helpful():
     """People who come by now and then: some approve, somebody retries, everybody resumes."""
     said = []
@@ -167,6 +183,7 @@ def stories(draw):
         gates=() if calm else draw(turns(names)),
         people=draw(people(plan.hosts)) + draw(st.sampled_from([(), helpful()])),
         lost=tuple(float(at) for at in lost),
+        reread=other_hands(draw(st.integers(0, 2**32))),
         first_report=draw(st.sampled_from([0.0, 1.0] if calm else [0.0, 1.0, 8.0, 60.0, None])),
     )
     return plan, script

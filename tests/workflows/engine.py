@@ -27,12 +27,15 @@ from guardrail.model.messages import (
     MayBegin,
     Planned,
     PlanRequest,
+    RereadAnswer,
+    RereadTask,
     RolloutInput,
     Said,
     Say,
     Status,
     WatchTask,
 )
+from guardrail.model.operation import HostFound
 from guardrail.model.plan import Course
 from guardrail.model.rollout import Rollout
 from guardrail.twins import Turn, TwinJournal, judgement
@@ -55,6 +58,8 @@ class World:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     journal: TwinJournal = field(default_factory=TwinJournal)
     unwritable: str = ""
+    reread: list[tuple[HostFound, ...]] = field(default_factory=list)
+    readings: list[RereadTask] = field(default_factory=list)
 
     @activity.defn(name=messages.PLAN_OPERATION)
     async def plan(self, request: PlanRequest) -> Planned:
@@ -88,6 +93,12 @@ class World:
         outcome = queue.pop(0) if queue else "changed"
         return HostAnswer(task.index, task.turn, outcome, name, "as the test says")
 
+    @activity.defn(name=messages.REREAD_HOSTS)
+    async def read_again(self, task: RereadTask) -> RereadAnswer:
+        self.readings.append(task)
+        wrong = self.reread.pop(0) if self.reread else ()
+        return RereadAnswer(int(task.hosts, 16).bit_count(), wrong, at=time.time())
+
     @activity.defn(name=messages.WATCH_GATES)
     async def watch(self, task: WatchTask) -> None:
         self.watches.append(task.turn)
@@ -105,7 +116,7 @@ class World:
 
     @property
     def activities(self):
-        return [self.plan, self.load, self.change, self.watch, self.record]
+        return [self.plan, self.load, self.change, self.watch, self.record, self.read_again]
 
 
 @dataclass

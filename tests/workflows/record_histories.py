@@ -30,6 +30,7 @@ from guardrail.edges.temporal import Operations
 from guardrail.model import messages
 from guardrail.model.common import Origin
 from guardrail.model.messages import WatchTask
+from guardrail.model.operation import HostFound
 from guardrail.model.plan import ApprovalPoint
 from guardrail_workflows.worker import make_worker
 
@@ -202,6 +203,16 @@ async def drained(client: Client, name: str) -> None:
         await ends(op, "completed", changed=30)
 
 
+async def put_back_by_hand(client: Client, name: str) -> None:
+    """Changed hosts are read again; one was put back, and a person has it changed once more."""
+    wrong = HostFound(0, "host-000", "at 1, and was brought to 2")
+    world = World(replace(course(1, 3), reread=100), client, reread=[(wrong,)])
+    async with operation(client, name, world) as op:
+        await op.until(holds("reverted"))
+        await op.say("retry", hosts=("host-000",), ident="1")
+        await ends(op, "completed", changed=3)
+
+
 async def refused(client: Client, name: str) -> None:
     world = World(course(3), client, refusals=("no host may go: all is down",))
     async with operation(client, name, world) as op:
@@ -229,6 +240,7 @@ SCENARIOS: dict[str, Scenario] = {
     "rolled-back-by-a-person": rolled_back_by_a_person,
     "continued": continued,
     "drained": drained,
+    "put-back-by-hand": put_back_by_hand,
     "refused": refused,
 }
 CONTINUED = ("continued", "drained")

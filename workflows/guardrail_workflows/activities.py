@@ -19,6 +19,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from guardrail.decide.bits import members
 from guardrail.decide.plan import course_of
 from guardrail.edges.compose import Edges, edges_of
 from guardrail.edges.consul_listing import listings_of
@@ -42,12 +43,15 @@ from guardrail.model.messages import (
     MayBegin,
     Planned,
     PlanRequest,
+    RereadAnswer,
+    RereadTask,
     WatchTask,
 )
 from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
 from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows.fleet_watch import FleetWatch
+from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, change_host
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.watching import watch
@@ -92,6 +96,7 @@ class Activities:
             self.plan_operation,
             self.load_course,
             self.change_host,
+            self.reread_hosts,
             self.watch_gates,
             self.keep_lease,
             self.end_lease,
@@ -176,6 +181,22 @@ class Activities:
                 )
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
+
+    @activity.defn(name=messages.REREAD_HOSTS)
+    async def reread_hosts(self, task: RereadTask) -> RereadAnswer:
+        """Read changed hosts again, and name those that are not as they should be."""
+        try:
+            hosts = await _patiently(lambda: self._planned_hosts(task))
+            async with self._hands(task.plan) as (plan, change, edges):
+                reading = Reading(change, plan.change.new, edges.probing)
+                found = await reading.of(hosts, activity.heartbeat)
+        except (Refused, Unanswered) as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
+        return RereadAnswer(found.read, found.wrong, found.more, time.time())
+
+    def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
+        indexes = members(int(task.hosts, 16))
+        return [(index, host_of(load_host(self.store, task.plan, index))) for index in indexes]
 
     async def planned_host(self, task: HostTask) -> PlannedHost:
         """The host as it was planned; a thread reads the store, if it has to be read at all."""
@@ -262,7 +283,6 @@ class Activities:
         async with listings_of(source) as listings:
             await FleetWatch(task, [host.name for host in whole.hosts], listings, tell).run()
 
-
     # ------------------------------------------------------------ leases
 
     @activity.defn(name=messages.KEEP_LEASE)
@@ -333,15 +353,25 @@ def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> Hos
     """The work on one host. The token: of its lease, then the turn, then Temporal's attempt."""
     return HostJob(
         operation=task.operation,
-        host=Host(
-            host.inventory, host.name, host.address, host.failure_domain, host.roles, host.labels
-        ),
+        host=host_of(host),
         change=change,
         direction=task.direction,
         old=plan.change.old,
         new=plan.change.new,
         token=Token(task.lease, task.turn, activity.info().attempt),
         run=task.run,
+    )
+
+
+def host_of(planned: PlannedHost) -> Host:
+    """A planned host as the edges know it."""
+    return Host(
+        planned.inventory,
+        planned.name,
+        planned.address,
+        planned.failure_domain,
+        planned.roles,
+        planned.labels,
     )
 
 

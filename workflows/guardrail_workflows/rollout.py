@@ -52,6 +52,7 @@ with workflow.unsafe.imports_passed_through():
         JournalSaid,
         KeepLease,
         LeaseTold,
+        ReadAgain,
         Started,
         State,
         Ticked,
@@ -62,6 +63,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.plan import Course
     from guardrail_workflows.clock import Clock
     from guardrail_workflows.keeping import Keeper
+    from guardrail_workflows.read_again import read_again
     from guardrail_workflows.recorder import Recorder
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
@@ -206,6 +208,8 @@ class RolloutWorkflow:
     def _do(self, action: Action) -> None:
         if isinstance(action, BeginHost):
             self._task(self._change(action))
+        elif isinstance(action, ReadAgain):
+            self._task(self._read_again(action))
         elif isinstance(action, Watch):
             if self.watcher is not None:
                 self.watcher.cancel()
@@ -215,6 +219,11 @@ class RolloutWorkflow:
 
     def _lease_turn(self) -> int | None:
         return None if self.state.finished else self.state.lease_turn
+
+    async def _read_again(self, action: ReadAgain) -> None:
+        """Have changed hosts read again, and say what was found."""
+        at, found = await read_again(self.state, action)
+        self._happen(replace(found, at=self._heard(at)))
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that is kept alive until it is done."""

@@ -1,0 +1,73 @@
+"""How does a workflow have changed hosts read again? Window by window, and it is told all at once.
+
+The hosts of a window come as one small number and go as a few names, whatever a window's size, so
+neither 100,000 hosts nor a rack that is gone makes a payload or a history too large.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from guardrail.decide.bits import span
+    from guardrail.model import messages
+    from guardrail.model.messages import RereadAnswer, RereadTask
+    from guardrail.model.operation import HostFound, HostsRead, ReadAgain, State
+
+WINDOW = 1_000
+"""Plan indexes that one activity reads."""
+MOST_WRONG = 100
+"""Hosts that are named of one reading; the next one names others."""
+WITHIN = timedelta(minutes=20)
+"""For one window: some 30 are read together, and each is given up after less than a minute."""
+TRIES = 3
+
+
+def windows(hosts: int) -> Iterator[int]:
+    """The set of hosts, cut into sets of hosts whose indexes are near each other."""
+    for begin in range(0, hosts.bit_length(), WINDOW):
+        part = hosts & span(begin, begin + WINDOW)
+        if part:
+            yield part
+
+
+async def read_again(state: State, action: ReadAgain) -> tuple[float, HostsRead]:
+    """Read the hosts; when the last of them were read (0: nobody knows), and what was found."""
+    at, read, more = 0.0, 0, 0
+    wrong: list[HostFound] = []
+    try:
+        for part in windows(action.hosts):
+            answer = await _read(
+                RereadTask(state.name, state.course.plan, action.turn, f"{part:x}")
+            )
+            at, read, more = answer.at, read + answer.read, more + answer.more
+            wrong += answer.wrong
+    except ActivityError as error:
+        problem = _cause(error)
+        return 0.0, HostsRead(0.0, action.turn, read, (), 0, problem)
+    wrong.sort(key=lambda one: (not one.answered, one.index))
+    more += len(wrong[MOST_WRONG:])
+    return at, HostsRead(at, action.turn, read, tuple(wrong[:MOST_WRONG]), more)
+
+
+async def _read(task: RereadTask) -> RereadAnswer:
+    answer: RereadAnswer = await workflow.execute_activity(
+        messages.REREAD_HOSTS,
+        task,
+        result_type=RereadAnswer,
+        start_to_close_timeout=WITHIN,
+        heartbeat_timeout=timedelta(seconds=60),
+        retry_policy=RetryPolicy(maximum_attempts=TRIES, non_retryable_error_types=["Refused"]),
+        summary=f"read again, turn {task.turn}",
+    )
+    return answer
+
+
+def _cause(error: ActivityError) -> str:
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return str(cause) or type(cause).__name__
