@@ -211,7 +211,7 @@ def _is_path(target: str) -> bool:
 
 def _source(gate: Gate, words: Words, documents: Documents) -> Source:
     if words.url is not None:
-        return Source("--prometheus", _address(words.url))
+        return Source("--prometheus", address(words.url))
     if documents.sources:
         return documents.source(gate.source)
     if (folder := words.folder or Settings.read().source) is not None:
@@ -222,7 +222,8 @@ def _source(gate: Gate, words: Words, documents: Documents) -> Source:
     )
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
+    """The address that --prometheus gave. Raises Refused when it is none."""
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -87,7 +87,7 @@ class _Where:
 
     def within(self, node: Any, reach: float = 0.0) -> "_Where":
         """Inside a node that may carry `offset` and `@`; both act before what is around it."""
-        pinned, offset = _instant(node.at), _seconds(node.offset)
+        pinned, offset = _instant(node.at), in_seconds(node.offset)
         if pinned is None:
             return _Where(self.reach + reach, self.offset + offset, self.pinned)
         return _Where(self.reach + reach, offset, pinned)
@@ -98,16 +98,17 @@ def _selectors(node: Any, where: _Where) -> Iterator[Selector]:
         at = where.within(node)
         yield Selector(_text(node), at.reach, at.offset, at.pinned)
     elif isinstance(node, promql.MatrixSelector):
-        wider = _Where(where.reach + _seconds(node.range), where.offset, where.pinned)
+        wider = _Where(where.reach + in_seconds(node.range), where.offset, where.pinned)
         yield from _selectors(node.vector_selector, wider)
     elif isinstance(node, promql.SubqueryExpr):
-        yield from _selectors(node.expr, where.within(node, _seconds(node.range)))
+        yield from _selectors(node.expr, where.within(node, in_seconds(node.range)))
     else:
-        for child in _children(node):
+        for child in children(node):
             yield from _selectors(child, where)
 
 
-def _children(node: Any) -> tuple[Any, ...]:
+def children(node: Any) -> tuple[Any, ...]:
+    """The expressions right below one."""
     if isinstance(node, promql.BinaryExpr):
         return (node.lhs, node.rhs)
     if isinstance(node, promql.AggregateExpr):
@@ -125,7 +126,7 @@ def _is_scalar(node: Any) -> bool:
     if isinstance(node, promql.NumberLiteral):
         return True
     if isinstance(node, promql.BinaryExpr | promql.ParenExpr | promql.UnaryExpr):
-        return all(_is_scalar(child) for child in _children(node))
+        return all(_is_scalar(child) for child in children(node))
     return False
 
 
@@ -147,7 +148,8 @@ def _operator(operator: Any) -> str:
     return _OPERATORS[str(operator).rpartition(".")[2]]
 
 
-def _seconds(delta: Any) -> float:
+def in_seconds(delta: Any) -> float:
+    """A parsed length of time; none is 0."""
     return 0.0 if delta is None else float(delta.total_seconds())
 
 

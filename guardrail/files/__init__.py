@@ -3,9 +3,18 @@
 from pathlib import Path
 
 from guardrail.files.documents import Documents
-from guardrail.files.loader import API_VERSION, KINDS, load, parse
+from guardrail.files.loader import API_VERSION, KINDS, Survey, load, parse, survey
 
-__all__ = ["API_VERSION", "KINDS", "Documents", "load", "parse", "shipped_policies"]
+__all__ = [
+    "API_VERSION",
+    "KINDS",
+    "Documents",
+    "Survey",
+    "load",
+    "parse",
+    "shipped_policies",
+    "survey",
+]
 
 
 def shipped_policies() -> Path:

@@ -6,6 +6,7 @@ metadata: {name: database-margin}
 spec:
   title: Database demand over capacity, worst shard
   class: safety                     # judges both directions; health: the new version only
+  feltByUsers: true                 # users notice when it fails; cache-critical needs one such gate
   query: max(rate(lab_scatter_total[5s]) / lab_db_capacity)
   pass: {below: 0.7}                # or {above: 0.5}, or {within: [0.2, 0.7]}
   every: 2s
@@ -83,6 +84,9 @@ class SpecFormat(Format):
     class_: Literal["safety", "health"] = Field(
         alias="class", description="safety judges both directions; health never blocks going back."
     )
+    felt_by_users: bool = Field(
+        default=False, description="Users notice what this gate measures; some gate must be one."
+    )
     query: Query = Field(description="PromQL that answers one number.")
     pass_: BoundFormat = Field(alias="pass")
     every: DurationAboveZero = Field(description="Time between two readings.")
@@ -115,6 +119,7 @@ def to_gate(written: GateFormat, place: Place) -> Gate:
         pass_after=spec.pass_after,
         evidence=_evidence(spec.evidence),
         source=spec.source,
+        felt_by_users=spec.felt_by_users,
         digest=place.digest(),
     )
 

@@ -62,11 +62,32 @@ def load(paths: Iterable[str | os.PathLike[str]]) -> Documents:
     Raises InvalidFile with every fault of every file.
     """
     shelf = _Shelf()
+    _read_all(paths, shelf)
+    return shelf.documents()
+
+
+def _read_all(paths: Iterable[str | os.PathLike[str]], shelf: "_Shelf") -> None:
     read_once = cache(revision)
     for file, folder in _files(paths, shelf):
         if (content := _content(file, shelf)) is not None:
             shelf.add(content, str(file), partial(read_once, folder))
-    return shelf.documents()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What could be read of some files: the documents that are well formed, every fault of the
+    others, and where things stand (by kind and name of the document)."""
+
+    documents: Documents
+    faults: tuple[Fault, ...]
+    places: dict[tuple[str, str], Placed]
+
+
+def survey(paths: Iterable[str | os.PathLike[str]]) -> Survey:
+    """As `load`, but one bad document does not keep the others back; raises nothing."""
+    shelf = _Shelf()
+    _read_all(paths, shelf)
+    return Survey(shelf.whole(), shelf.in_order(), shelf.places)
 
 
 def parse(text: str | bytes, filename: str) -> Documents:
@@ -87,6 +108,7 @@ class _Shelf:
         self.faults: list[Fault] = []
         self._models: dict[str, list[Any]] = {kind.field: [] for kind in KINDS.values()}
         self._first: dict[tuple[str, str], Fault] = {}
+        self.places: dict[tuple[str, str], Placed] = {}
 
     def say(self, file: str, spot: Spot, message: str) -> None:
         self.faults.append(Fault(file, spot.line, spot.column, message))
@@ -111,7 +133,8 @@ class _Shelf:
         if not spoiled:
             model = kind.to_model(written, place)
             self._unique(kind, model.name, placed)
-            self._models[kind.field].append(model)
+            if self.places.setdefault((kind.name, model.name), placed) is placed:
+                self._models[kind.field].append(model)
 
     def _kind(self, placed: Placed) -> Kind | None:
         if not isinstance(placed.data, dict):
@@ -146,13 +169,18 @@ class _Shelf:
 
     def documents(self) -> Documents:
         if self.faults:
-            order = list(dict.fromkeys(fault.file for fault in self.faults))
-            key = {file: n for n, file in enumerate(order)}
-            faults = sorted(
-                dict.fromkeys(self.faults), key=lambda f: (key[f.file], f.line, f.column)
-            )
-            raise InvalidFile(tuple(faults))
+            raise InvalidFile(self.in_order())
+        return self.whole()
+
+    def whole(self) -> Documents:
         return Documents(**{field: tuple(models) for field, models in self._models.items()})
+
+    def in_order(self) -> tuple[Fault, ...]:
+        """Every fault once, file by file."""
+        order = list(dict.fromkeys(fault.file for fault in self.faults))
+        key = {file: n for n, file in enumerate(order)}
+        once = dict.fromkeys(self.faults)
+        return tuple(sorted(once, key=lambda f: (key[f.file], f.line, f.column)))
 
 
 def _files(paths: Iterable[str | os.PathLike[str]], shelf: _Shelf) -> list[tuple[Path, Path]]:

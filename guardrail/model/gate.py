@@ -102,7 +102,8 @@ class Gate:
 
     `fail_after` and `pass_after` count consecutive readings with distinct sample times.
 
-    `source` names a Source document; None takes the only one there is.
+    `source` names a Source document; None takes the only one there is. felt_by_users: whether
+    users notice what it measures, other than a cause or an early sign of that.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Gate:
     evidence: GateEvidence = GateEvidence()
     source: str | None = None
     digest: str = ""
+    felt_by_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
