@@ -17,6 +17,8 @@ from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
 from guardrail.decide.still_true import share_of
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.terms import Resolved, Stated, Terms
+from guardrail.decide.tiers import cut_by_tiers, tiers_of
+from guardrail.decide.tiers import rows as tier_rows
 from guardrail.decide.waves import START, begins_at, cut, in_order, label
 from guardrail.model.change import Change, ChangeRef
 from guardrail.model.common import Origin
@@ -64,6 +66,8 @@ def make_plan(
     alone = sum(1 for host in ordered if host.name in guards)
     most = care.wave.value if care.wave else None
     waves = cut(rollout.stages, len(ordered), most=most, alone=alone)
+    tiers = tiers_of(found.policies, fleet.name, agent, found.hosts)
+    waves = cut_by_tiers(waves, ordered, tiers)
     plan = Plan(
         rollout=rollout.name,
         fleet=fleet.name,
@@ -75,7 +79,7 @@ def make_plan(
         domains=domains_of(ordered, excluded),
         excluded=excluded,
         caps=caps_of(care),
-        limits=limits_of(care, said),
+        limits=(*limits_of(care, said), *tier_rows(tiers)),
         gates=gate_rules(care, found, rollout.gates, rollout.name),
         approvals=approvals_of(care, request, waves, len(ordered)),
         bake_for=care.bake.value,

@@ -124,7 +124,7 @@ class ChurnFormat(Format):
 class LimitsFormat(Format):
     """Numbers that the engine may not exceed."""
 
-    later: ClassVar[tuple[str, ...]] = ("coldCapacity", "churn")
+    later: ClassVar[tuple[str, ...]] = ("coldCapacity",)
 
     unavailable: HostAmount | None = Field(default=None, description="Hosts away or down.")
     unavailable_per_domain: HostAmount | None = Field(
