@@ -27,6 +27,10 @@ TIMES = frozenset(
         "sampled_at",
         "last_begin_at",
         "baking_since",
+        "covering_since",
+        "closes_at",
+        "opens_at",
+        "known_until",
     )
 )
 """Fields that are seconds since the epoch."""
@@ -41,6 +45,9 @@ DURATIONS = frozenset(
         "first_within",
         "pace",
         "seconds_expected",
+        "seconds_closed",
+        "settle",
+        "covering_baked",
         "every",
         "timeout",
         "host_timeout",

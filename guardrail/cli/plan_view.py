@@ -20,6 +20,8 @@ from guardrail.cli.text import (
     table,
     wrap,
 )
+from guardrail.decide.calendar import local, span_words
+from guardrail.model.calendar import Closed
 from guardrail.model.plan import ApprovalPoint, GateRule, Limit, Plan, PlannedHost
 
 SHOWN_WHOLE = 60
@@ -44,6 +46,7 @@ def plan_rows(plan: Plan, look: Look, *, everything: bool = False) -> list[Line]
         limits(plan, look),
         gates(plan, look),
         approvals(plan, look),
+        windows(plan, look),
         end(plan, look),
     )
     rows: list[Line] = []
@@ -254,6 +257,42 @@ def _approval_cells(point: ApprovalPoint, look: Look) -> list[Span]:
     ]
 
 
+def windows(plan: Plan, look: Look) -> list[Line]:
+    """When no host begins: why, on whose clock, when next, and where that is written."""
+    calendar = plan.calendar
+    if calendar is None:
+        return []
+    known = (
+        f"  known up to {local(calendar.known_until, 0)}; a host begins only if it is baked before"
+    )
+    title = wrap(line(Span("Windows", "strong"), Span(known, "quiet")), look.width, 2)
+    return title + _table([_rule_cells(plan, by, look) for by in range(len(calendar.rules))], look)
+
+
+def _rule_cells(plan: Plan, by: int, look: Look) -> list[Span]:
+    calendar = plan.calendar
+    assert calendar is not None  # noqa: S101 - its rules are shown
+    rule = calendar.rules[by]
+    times = (one for one in calendar.closed if one.by == by and one.opens_at > plan.created_at)
+    settle = f" and {span_words(rule.settle)} before" if rule.settle else ""
+    kinds = ("going back too" if rule.binds_back else "", "covered by a bake" if rule.peak else "")
+    return [
+        Span(clean(rule.reason or "closed", look), "strong"),
+        Span(clean(f"{rule.written} {rule.timezone}{settle}", look)),
+        Span(_next_time(next(times, None), plan.created_at)),
+        Span(", ".join(kind for kind in kinds if kind)),
+        Span(clean(str(rule.origin), look), "quiet"),
+    ]
+
+
+def _next_time(one: Closed | None, now: float) -> str:
+    if one is None:
+        return "not in this time"
+    if one.closes_at <= now:
+        return f"closed until {local(one.opens_at, one.open_offset)}"
+    return f"closes at {local(one.closes_at, one.close_offset)}"
+
+
 def end(plan: Plan, look: Look) -> list[Line]:
     """How long it takes and when it would end, or that it would not start."""
     if plan.refusals:
@@ -264,7 +303,8 @@ def end(plan: Plan, look: Look) -> list[Line]:
     shown = f"{when:%Y-%m-%d %H:%M} {offset(finish, look.zone)}" if when else "no known time"
     waits = " and nobody is waited for" if plan.approvals else ""
     words = f"Started now, it ends at {shown} if nothing holds it{waits}"
-    took = f" (about {duration(plan.seconds_expected)})."
+    closed = f", {duration(plan.seconds_closed)} of it waiting" if plan.seconds_closed >= 1 else ""
+    took = f" (about {duration(plan.seconds_expected)}{closed})."
     return wrap(line(Span(words, "strong"), took), look.width, 2)
 
 

@@ -194,7 +194,8 @@ def seconds_left(status: Status, plan: Plan | None) -> float | None:
 
 def _seconds_per_host(status: Status, plan: Plan | None, done: int) -> float | None:
     if plan and plan.hosts:
-        changing = plan.seconds_expected - plan.bake_for * len(plan.waves)
+        waits = plan.seconds_closed + plan.bake_for * len(plan.waves)
+        changing = plan.seconds_expected - waits
         return max(0.0, changing) / len(plan.hosts)
     if not done or status.started_at is None:
         return None

@@ -9,8 +9,17 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from guardrail.decide.calendar import first_fit, fits, next_close, peak_seen_at
+from guardrail.decide.calendar import (
+    first_fit,
+    fits,
+    longest_open,
+    next_close,
+    peak_seen_at,
+    span_words,
+)
+from guardrail.decide.windows import arithmetic, host_seconds, reasons_now
 from guardrail.model.calendar import Calendar
+from guardrail.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,49 @@ def _last_begin(
         if chances >= left:
             return at + (left - 1) * work.step
         at, left, begun = at + chances * work.step, left - int(chances), True
+
+
+# ---------------------------------------------------------------- in words
+
+
+WIDEN = "widen the windows, or bake for less"
+
+
+def never_fits(plan: Plan, ends: float | None) -> tuple[str, ...]:
+    """Why the plan can never be done within its windows, with the arithmetic; none: it can be."""
+    calendar = plan.calendar
+    if calendar is None or ends is not None:
+        return ()
+    begin, end = longest_open(calendar, plan.created_at)
+    need, what = host_seconds(plan), arithmetic(plan)
+    known = span_words(calendar.known_until - plan.created_at)
+    longest = _longest(calendar, end - begin, known)
+    if end - begin <= need:
+        return (f"{what}; {longest}; {WIDEN}",)
+    if end - begin <= need + plan.bake_for:
+        again = f"once it opens again a bake comes first: {span_words(need + plan.bake_for)}"
+        return (f"{what}, and {again}; {longest}; {WIDEN}",)
+    peak = ", with a daily peak before each stage," if calendar.covers_peak else ""
+    hosts = f"{len(plan.hosts)} hosts cannot be changed{peak} in {known}"
+    return (f"{hosts} ({what}; {longest}); widen the windows, or make fewer stages",)
+
+
+def _longest(calendar: Calendar, seconds: float, known: str) -> str:
+    """`the longest open time in 60 d under policy cache (cache.yaml:30) is 12 min`."""
+    under = f"under {_all_places(calendar)}"
+    if not seconds:
+        return f"{under} it is never open in {known}"
+    return f"the longest open time in {known} {under} is {span_words(seconds)}"
+
+
+def _all_places(calendar: Calendar) -> str:
+    return " and ".join(dict.fromkeys(str(rule.origin) for rule in calendar.rules))
+
+
+def closed_now(plan: Plan, ends: float | None) -> tuple[str, ...]:
+    """That the first host would have to wait, begun now, and until when."""
+    found = reasons_now(plan) if ends is not None else ""
+    return (f"no host begins now: {found}",) if found else ()
 
 
 def _chances(seconds: float, step: float) -> float:

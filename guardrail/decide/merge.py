@@ -17,11 +17,13 @@ has what that means for each field.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
 from guardrail.decide.stricter import merge
 from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Stated, Terms
+from guardrail.model.calendar import Window, Windows
 from guardrail.model.common import Amount, Origin
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Age
@@ -109,6 +111,7 @@ def terms(policy: Policy, over: Scope) -> Terms:
         gates=_words(policy, policy.required_gates, "gates.require"),
         churn=some(said(limits.churn, "limits.churn")),
         warm_up=some(said(policy.warm_up, "warmUp")),
+        windows=some(said(_windows(policy), "windows")),
         policies=((policy.name, policy.digest),),
         owners=((policy.name, policy.owners),) if policy.owners else (),
     )
@@ -116,6 +119,23 @@ def terms(policy: Policy, over: Scope) -> Terms:
 
 def some(stated: Stated[T] | None) -> tuple[Stated[T], ...]:
     return () if stated is None else (stated,)
+
+
+def _windows(policy: Policy) -> Windows | None:
+    """The policy's windows with the place of each entry: what closes says where it is written."""
+    known = policy.windows
+    if known is None:
+        return None
+
+    def placed(entries: Sequence[Window], path: str) -> tuple[Window, ...]:
+        return tuple(replace(e, origin=where(policy, f"{path}.{i}")) for i, e in enumerate(entries))
+
+    return replace(
+        known,
+        deny=placed(known.deny, "windows.deny"),
+        allow=placed(known.allow, "windows.allow"),
+        origin=where(policy, "windows.allow" if known.allow else "windows"),
+    )
 
 
 def where(policy: Policy, path: str) -> Origin:
@@ -211,6 +231,7 @@ def resolve(said: Terms) -> Resolved:
         gates=said.gates,
         churn=said.churn,
         warm_up=said.warm_up,
+        windows=said.windows,
         policies=said.policies,
         owners=said.owners,
     )

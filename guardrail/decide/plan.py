@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from guardrail.decide.claims import critical_roles, needs_of
 from guardrail.decide.budget import budget_of, churn_rows
+from guardrail.decide.calendar import expand
+from guardrail.decide.claims import critical_roles, needs_of
+from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, never_fits
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
@@ -95,12 +97,16 @@ def make_plan(
             ordered, fleet.name, critical_roles(found.policies, fleet.name, agent, found.hosts)
         ),
         rollback_when=care.rollback_when.value,
+        calendar=expand((stated.value for stated in care.windows), now),
     )
+    open_seconds, ends = seconds_expected(plan, seconds_per_host), done_at(plan, seconds_per_host)
+    seconds = open_seconds if ends is None else ends - now
     return replace(
         plan,
-        seconds_expected=seconds_expected(plan, seconds_per_host),
-        refusals=refusals(plan, request, found, care),
-        warnings=warnings(plan, found),
+        seconds_expected=seconds,
+        seconds_closed=max(0.0, seconds - open_seconds),
+        refusals=(*refusals(plan, request, found, care), *never_fits(plan, ends)),
+        warnings=(*warnings(plan, found), *closed_now(plan, ends)),
     )
 
 
@@ -120,6 +126,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         bake_for=plan.bake_for,
         budget=plan.budget,
         host_timeout=plan.host_timeout,
+        calendar=plan.calendar,
         leases=plan.leases,
         rollback_when=plan.rollback_when,
         reread=share_of(cache_critical=plan.cache_critical),
@@ -263,17 +270,32 @@ def most_away(plan: Plan) -> int:
 
 
 def seconds_expected(plan: Plan, per_host: float) -> float:
-    """Seconds that the plan takes when nothing holds it: work or pace, and a bake a wave."""
-    return sum(_wave_seconds(plan, wave, per_host) for wave in plan.waves)
+    """Seconds that the plan takes when nothing holds it and nothing is closed: work or pace, and a
+    bake a wave."""
+    return sum(_work(plan, number, per_host).seconds + plan.bake_for for number in _numbers(plan))
 
 
-def _wave_seconds(plan: Plan, wave: Wave, per_host: float) -> float:
+def done_at(plan: Plan, per_host: float) -> float | None:
+    """When it is done if nothing but its windows holds it; None: not as far as they are known."""
+    if plan.calendar is None:
+        return plan.created_at + seconds_expected(plan, per_host)
+    waves = [_work(plan, number, per_host) for number in _numbers(plan)]
+    return ends_at(waves, plan.calendar, plan.created_at, Pace(plan.host_timeout, plan.bake_for))
+
+
+def _numbers(plan: Plan) -> range:
+    return range(len(plan.waves))
+
+
+def _work(plan: Plan, number: int, per_host: float) -> Work:
     """The longer of two: turns of `per_host` with as many hosts as may be away, or begins one
-    `pace` apart and the last host's work; then the bake."""
+    `pace` apart and the last host's work."""
+    wave, after = plan.waves[number], plan.waves[number + 1 : number + 2]
+    covers = any(other.stage != wave.stage for other in after)
     hosts = wave.end - wave.begin
-    work = math.ceil(hosts / most_away(plan)) * per_host
-    paced = (hosts - 1) * plan.caps.pace + per_host
-    return max(work, paced) + plan.bake_for
+    turns = Work(math.ceil(hosts / most_away(plan)), per_host, per_host, covers)
+    paced = Work(hosts, plan.caps.pace, per_host, covers)
+    return max(turns, paced, key=lambda work: work.seconds)
 
 
 # ---------------------------------------------------------------- gates and approvals

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardrail.decide.terms import Stated, Terms
+from guardrail.model.calendar import Windows
 from guardrail.model.policy import Churn, WarmUp
 
 Rank = Callable[[Any], float]
@@ -78,6 +79,13 @@ TOGETHER = {
         "both hold, unless one implies the other: fewer departures in no less time",
     ),
     "warm_up": ("warmUp", "every gate that any policy names, each with its shortest time"),
+    "windows": (
+        "windows",
+        (
+            "closed is what any policy closes; going back keeps to those that say "
+            "`rollback: same`, and a bake covers every peak whose policy says so"
+        ),
+    ),
     "policies": ("metadata.name", "all that cover a host are named, with their digests"),
     "owners": ("metadata.owners", "all: each policy's are asked where its word is exceeded"),
 }
@@ -96,6 +104,7 @@ def merge(one: Terms, other: Terms) -> Terms:
         gates=_union(one.gates, other.gates),
         churn=_strictest_churn((*one.churn, *other.churn)),
         warm_up=_shortest_warm_up((*one.warm_up, *other.warm_up)),
+        windows=_all_windows((*one.windows, *other.windows)),
         policies=tuple(sorted({*one.policies, *other.policies})),
         owners=tuple(sorted({*one.owners, *other.owners})),
     )
@@ -125,6 +134,11 @@ def _strictest_churn(stated: Sequence[Stated[Churn]]) -> tuple[Stated[Churn], ..
         if not any(other.value.implies(one.value) for other in kept):
             kept.append(one)
     return tuple(kept)
+
+
+def _all_windows(stated: Sequence[Stated[Windows]]) -> tuple[Stated[Windows], ...]:
+    """What each policy closes, in order of place."""
+    return tuple(sorted(set(stated), key=lambda s: (_place(s), repr(s.value))))
 
 
 def _shortest_warm_up(stated: Sequence[Stated[WarmUp]]) -> tuple[Stated[WarmUp], ...]:

@@ -7,6 +7,7 @@ careful an operation has to be. They are made and merged in decide/merge.py.
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from guardrail.model.calendar import Windows
 from guardrail.model.common import Origin
 from guardrail.model.gate import Age
 from guardrail.model.policy import Churn, RecoverBy, RollbackWhen, WarmUp
@@ -66,6 +67,7 @@ class Terms:
     gates: tuple[Stated[str], ...] = ()
     churn: tuple[Stated[Churn], ...] = ()
     warm_up: tuple[Stated[WarmUp], ...] = ()
+    windows: tuple[Stated[Windows], ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
     owners: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -96,6 +98,7 @@ class Resolved:
     gates: tuple[Stated[str], ...]
     churn: tuple[Stated[Churn], ...]
     warm_up: tuple[Stated[WarmUp], ...]
+    windows: tuple[Stated[Windows], ...]
     policies: tuple[tuple[str, str], ...]
     owners: tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -67,6 +67,16 @@ def refresh(state: State, now: float, left: float, bake: float) -> State:
     return clear_hold(state, WINDOW, now, _cleared(state, calendar))
 
 
+def reasons_now(plan: Plan) -> str:
+    """Why the first host of a plan could not begin when it was made, and when it can; empty: it
+    can at once."""
+    calendar, now, need = plan.calendar, plan.created_at, host_seconds(plan)
+    if calendar is None or fits(calendar, now, need):
+        return ""
+    why = _closed(calendar, now, back=False) or (_too_late(plan, now, 0.0, back=False),)
+    return f"{'; '.join(why)}; {_opening(plan, now, need, back=False)}"
+
+
 def _binds(state: State, calendar: Calendar) -> bool:
     """Whether windows stand in the way of the present direction."""
     return state.direction == "forward" or calendar.binds_back
@@ -94,26 +104,32 @@ def _why(state: State, calendar: Calendar, now: float, left: float) -> tuple[str
     need, back = host_seconds(state.course), _back(state)
     if fits(calendar, now, left + need, back=back):
         return ()
+    shut = _closed(calendar, now, back=back)
+    return shut or (_too_late(state.course, now, left, back=back),)
+
+
+def _closed(calendar: Calendar, now: float, *, back: bool) -> tuple[str, ...]:
+    """All that closes it at this moment; none: it is open, though perhaps not for long enough."""
     if now >= known_until(calendar, back=back):
         return (f"the windows are known up to {_end(calendar)}; what is not known is closed",)
     shut = closed_at(calendar, now, back=back)
-    if shut:
-        return tuple(f"closed until {opens(calendar, one)}: {by(calendar, one)}" for one in shut)
-    return (_too_late(state, calendar, now, left),)
+    return tuple(f"closed until {opens(calendar, one)}: {by(calendar, one)}" for one in shut)
 
 
-def _too_late(state: State, calendar: Calendar, now: float, left: float) -> str:
+def _too_late(course: Course | Plan, now: float, left: float, *, back: bool) -> str:
     """The arithmetic of a host that would not be done in time."""
-    closes = next_close(calendar, now, back=_back(state))
-    what = arithmetic(state.course, left)
-    next_one = closing(calendar, closes, back=_back(state))
+    calendar = course.calendar
+    assert calendar is not None  # noqa: S101 - nothing is too late without one
+    closes = next_close(calendar, now, back=back)
+    what = arithmetic(course, left)
+    next_one = closing(calendar, closes, back=back)
     if next_one is None:
         return f"{what}; the windows are known up to {_end(calendar)} only"
     at = local(closes, next_one.close_offset)
     return f"{what}; it closes at {at}: {by(calendar, next_one)}"
 
 
-def arithmetic(course: Course, before: float = 0.0) -> str:
+def arithmetic(course: Course | Plan, before: float = 0.0) -> str:
     """`a host takes 5 min + bake 10 min = 15 min`; before: seconds of a bake that come first."""
     first = f"bake {span_words(before)}, then " if before >= 1 else ""
     parts = f"{span_words(course.host_timeout)} + bake {span_words(course.bake_for)}"
@@ -124,12 +140,21 @@ def _ends(state: State, calendar: Calendar, now: float, bake: float) -> str:
     """When it opens, in words; where it does not, what a person can do."""
     if _no_peak(state, calendar):
         return BY_A_PERSON
-    fit = first_fit(calendar, now, bake + host_seconds(state.course), back=_back(state))
+    need = bake + host_seconds(state.course)
+    then = "with every gate passing; then it bakes"
+    opening = _opening(state.course, now, need, back=_back(state))
+    return opening if opening.startswith(BY_A_PERSON) else f"{opening}, {then}"
+
+
+def _opening(course: Course | Plan, now: float, need: float, *, back: bool) -> str:
+    """When it is open for so many seconds, in words."""
+    calendar = course.calendar
+    assert calendar is not None  # noqa: S101 - without one it is always open
+    fit = first_fit(calendar, now, need, back=back)
     if fit is None:
         return f"{BY_A_PERSON}: it is not open for long enough before {_end(calendar)}"
     one = next((one for one in calendar.closed if one.opens_at == fit), None)
-    at = "now" if one is None else opens(calendar, one)
-    return f"the windows open at {at}, with every gate passing; then it bakes"
+    return f"the windows open {'now' if one is None else f'at {opens(calendar, one)}'}"
 
 
 def by(calendar: Calendar, one: Closed) -> str:

@@ -15,10 +15,13 @@
         pace: {between: 30s}
       gates: {require: [cache-hit-ratio, database-margin]}
       evidence: {maxAge: 3 scrapes, grace: 10s}
-      bake: {for: 10m}
+      bake: {for: 10m, covers: dailyPeak}      # covers: one daily peak before the next stage
       approvals: {at: [start, 10%], count: 1, notRequester: true}
       recover: {by: person, for: 5m}           # or by: evidence
       rollback: {when: ask, requires: recovered}   # or never, or auto
+      windows:                                 # when work may go on: guardrail/files/window.py
+        timezone: America/Los_Angeles
+        deny: [{days: mon-fri, from: "05:30", to: "10:00", reason: daily peak, peak: true}]
 
 `match: {}` covers every host. What a policy does not state, it leaves to others. Three more words:
 
@@ -47,6 +50,8 @@ from guardrail.files.values import (
     stage,
     wrong,
 )
+from guardrail.files.window import WindowsFormat, to_windows
+from guardrail.model.calendar import Windows
 from guardrail.model.policy import (
     Approvals,
     Churn,
@@ -167,9 +172,10 @@ class EvidenceFormat(Format):
 class BakeFormat(Format):
     """The wait after a wave, gates live."""
 
-    later: ClassVar[tuple[str, ...]] = ("covers",)
-
     for_: Duration = Field(alias="for")
+    covers: Literal["dailyPeak"] | None = Field(
+        default=None, description="See one daily peak (`peak: true`) before the next stage."
+    )
 
 
 class ApprovalsFormat(Format):
@@ -201,7 +207,7 @@ class RollbackFormat(Format):
 class SpecFormat(Format):
     """Which hosts, and how careful to be there."""
 
-    later: ClassVar[tuple[str, ...]] = ("warmUp", "windows", "relief", "cacheModel")
+    later: ClassVar[tuple[str, ...]] = ("warmUp", "relief", "cacheModel")
 
     match: MatchFormat
     cache_critical: bool = Field(
@@ -214,7 +220,16 @@ class SpecFormat(Format):
     approvals: ApprovalsFormat | None = None
     recover: RecoverFormat = RecoverFormat()
     rollback: RollbackFormat | None = None
+    windows: WindowsFormat | None = None
     warm_up: WarmUpFormat | None = None
+
+    @model_validator(mode="after")
+    def _peak(self) -> Self:
+        covers = self.bake is not None and self.bake.covers is not None
+        if covers and not (self.windows and self.windows.has_peak):
+            lacks = "needs an entry in `windows.deny` with `peak: true`: which peak is it?"
+            raise wrong((("bake", "covers"), f"`covers: dailyPeak` {lacks}"))
+        return self
 
 
 class PolicyFormat(Format):
@@ -241,6 +256,7 @@ def to_policy(written: PolicyFormat, place: Place) -> Policy:
         approvals=_approvals(spec.approvals),
         recover=Recover(spec.recover.by, spec.recover.for_),
         rollback_when=spec.rollback.when if spec.rollback else None,
+        windows=_windows(spec),
         warm_up=WarmUp(spec.warm_up.gate, spec.warm_up.within) if spec.warm_up else None,
         origins=place.origins(f"policy {name}"),
         file=place.file,
@@ -257,6 +273,11 @@ def _match(written: MatchFormat) -> Match:
         agents=tuple(written.agents),
         failure_domains=tuple(written.failure_domains),
     )
+
+
+def _windows(spec: SpecFormat) -> Windows | None:
+    covers = spec.bake is not None and spec.bake.covers is not None
+    return to_windows(spec.windows, covers_peak=covers) if spec.windows else None
 
 
 def _limits(written: LimitsFormat) -> PolicyLimits:

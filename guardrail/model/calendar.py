@@ -85,6 +85,11 @@ class Windows:
     covers_peak: bool = False
     origin: Origin = NOWHERE
 
+    def __str__(self) -> str:
+        kinds = (("deny", self.deny), ("allow", self.allow))
+        said = [f"{kind} {' and '.join(map(str, which))}" for kind, which in kinds if which]
+        return f"{'; '.join(said)} {self.timezone}"
+
 
 # ---------------------------------------------------------------- what it comes to
 

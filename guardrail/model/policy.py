@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from guardrail.model.calendar import Windows
 from guardrail.model.common import Amount, Origin
 from guardrail.model.gate import Age
 
@@ -118,6 +119,7 @@ class Policy:
     approvals: Approvals | None = None
     recover: Recover = field(default_factory=Recover)
     rollback_when: RollbackWhen | None = None
+    windows: Windows | None = None
     warm_up: WarmUp | None = None
     origins: tuple[tuple[str, Origin], ...] = ()
     file: str = ""

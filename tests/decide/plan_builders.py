@@ -1,9 +1,12 @@
 """Policies, hosts and requests for tests of plans, from few words and from hypothesis."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.plan import make_plan
+from guardrail.model.calendar import Window, Windows
 from guardrail.model.change import Change, ChangeRef, RunProbe
 from guardrail.model.common import Amount, Origin
 from guardrail.model.fleet import Fleet, Host, HostList
@@ -134,6 +137,14 @@ ROLES = ("memcached", "web")
 DOMAINS = ("a", "b", "c")
 
 
+NIGHT, NOON = Window((0, 1, 2, 3, 4), 22 * 60, 5 * 60), Window(begins=12 * 60, ends=13 * 60)
+SOME_WINDOWS = (
+    Windows("Europe/Berlin", (NOON,)),
+    Windows("Europe/Berlin", (NOON,), (), "same"),
+    Windows("America/Los_Angeles", (replace(NOON, peak=True),), (NIGHT,), covers_peak=True),
+)
+
+
 @st.composite
 def policies(draw, name=None):
     name = name or draw(st.sampled_from(["p", "q", "r", "s"]))
@@ -179,6 +190,7 @@ def policies(draw, name=None):
         warm_up=draw(
             some() | st.builds(WarmUp, st.sampled_from(["v", "w"]), st.integers(1, 90).map(float))
         ),
+        windows=draw(some() | some() | st.sampled_from(SOME_WINDOWS)),
         owners=draw(st.sampled_from([(), ("ann",), ("ann", "bob")])),
         origins=(("limits", Origin(f"policy {name}", f"{name}.yaml", line)),),
         file=f"{name}.yaml",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from guardrail.decide.merge import matches, resolve, scope, terms, terms_of
 from guardrail.decide.stricter import FIELDS, TOGETHER, merge
 from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Terms
+from guardrail.model.calendar import Window, Windows
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Age
@@ -258,6 +259,26 @@ def test_each_word_of_a_list_has_its_own_place():
     assert [(gate.value, gate.origin.line) for gate in found.gates] == [("b", 5), ("z", 3)]
 
 
+# ---------------------------------------------------------------- windows
+
+
+def test_windows_of_all_policies_count_each_entry_with_its_place():
+    places = (
+        ("windows", Origin("policy one", "one.yaml", 5)),
+        ("windows.deny.0", Origin("policy one", "one.yaml", 7)),
+        ("windows.allow", Origin("policy one", "one.yaml", 9)),
+    )
+    entry = Window(begins=60, ends=120)
+    one = replace(policy("one", windows=Windows("UTC", (entry,), (entry,))), origins=places)
+    two = policy("two", windows=Windows("UTC", (entry,), (), "same"))
+    found = terms_of([two, one, policy("three")], "f", "consul", hosts(3)).windows
+    assert [s.origin.document for s in found] == ["policy one", "policy two"]
+    assert found[0].value.deny[0].origin.line == 7
+    assert found[0].value.origin.line == 9
+    assert found[0].written == "deny 01:00-02:00; allow 01:00-02:00 UTC"
+    assert terms_of([one, one], "f", "consul", hosts(3)).windows == found[:1]
+
+
 # ---------------------------------------------------------------- the table
 
 
@@ -319,7 +340,7 @@ def as_strict(more, less):
     )
     words = all(
         {s.value for s in getattr(more, name)} >= {s.value for s in getattr(less, name)}
-        for name in ("gates", "approval_points")
+        for name in ("gates", "approval_points", "windows")
     )
     return numbers and words and set(more.policies) >= set(less.policies)
 
@@ -346,7 +367,7 @@ def loosened(before, after):
             continue  # nothing was said: the first word takes the default's place
         if new is None or meaning.rank(value_of(new)) > meaning.rank(value_of(old)):
             found.append(name)
-    for name in ("gates", "approval_points"):
+    for name in ("gates", "approval_points", "windows"):
         said = {s.value for s in getattr(before, name) if s.origin != BUILT_IN}
         found += [name] if not said <= {s.value for s in getattr(after, name)} else []
     kept = all(any(n.value.implies(o.value) for n in after.churn) for o in before.churn)

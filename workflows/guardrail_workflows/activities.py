@@ -21,6 +21,7 @@ from temporalio.service import RPCError
 
 from guardrail.decide.bits import members
 from guardrail.decide.plan import course_of
+from guardrail.decide.windows import open_for
 from guardrail.edges.compose import Edges, edges_of
 from guardrail.edges.consul_listing import listings_of
 from guardrail.edges.gate_reader import GateReader
@@ -173,7 +174,7 @@ class Activities:
                     edges.driver,
                     edges.probing,
                     catalog=edges.catalog,
-                    permit=lambda: self._permitted(task),
+                    permit=lambda: self._permitted(task, plan),
                     heartbeat=beats(),
                 )
                 return HostAnswer(
@@ -205,8 +206,10 @@ class Activities:
             return known
         return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
 
-    async def _permitted(self, task: HostTask) -> bool:
-        return (await self.permits.may_begin(task.operation, task.turn, task.run)).allowed
+    async def _permitted(self, task: HostTask, plan: Plan) -> bool:
+        """What the operation answers; and that it is open now, which it may not have heard yet."""
+        answer = await self.permits.may_begin(task.operation, task.turn, task.run)
+        return answer.allowed and open_for(plan, time.time(), task.direction)
 
     async def _ask(self, operation: str) -> MayBegin:
         handle = self.client.get_workflow_handle(messages.workflow_id(operation))
