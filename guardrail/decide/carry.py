@@ -24,6 +24,9 @@ SETS = (
     "take_back",
     "reverted",
     "down_now",
+    "down_accepted",
+    "lately",
+    "lately_before",
 )
 LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
 

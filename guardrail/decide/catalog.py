@@ -11,6 +11,7 @@ neither has left yet, and a host that is restarted by a person is one, though no
 import dataclasses
 from collections.abc import Sequence
 
+from guardrail.decide import downs
 from guardrail.decide.bits import has, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Catalog, ChurnLimit, Departure
@@ -98,7 +99,7 @@ def asked(state: State, index: int, turn: int, now: float) -> State:
 def answered(state: State, event: HostAnswered) -> State:
     """A host that was not restarted has not left: what was expected of it is taken back."""
     if event.outcome not in NOT_RESTARTED:
-        return state
+        return downs.answered(state, event)
     catalog = state.catalog
     kept = tuple(one for one in catalog.departures if one.seen or one.turn != event.turn)
     if len(kept) == len(catalog.departures):
@@ -123,7 +124,7 @@ def seen(state: State, event: FleetSeen) -> State:
     known = dataclasses.replace(
         state.catalog, told=True, silent_since=None, problem="", good_since=good, index=event.index
     )
-    return replace(state, catalog=known, down_now=int(event.down, 16))
+    return downs.seen(replace(state, catalog=known), event)
 
 
 def _with(state: State, catalog: Catalog, new: Sequence[Departure], now: float) -> State:

@@ -7,6 +7,8 @@ limit:churn        as many nodes have left it as a limit allows, whoever caused 
 
 from datetime import UTC, datetime
 
+from guardrail.decide import downs
+from guardrail.decide.bits import members
 from guardrail.decide.catalog import free_at, seen_within, within
 from guardrail.decide.holds import clear_hold, raise_hold
 from guardrail.model.budget import ChurnLimit, Departure
@@ -14,6 +16,7 @@ from guardrail.model.operation import Hold, State
 
 CATALOG = "evidence:catalog"
 CHURN = "limit:churn"
+DOWN = "limit:down"
 NAMED = 20
 
 
@@ -21,7 +24,7 @@ def refresh(state: State, now: float) -> State:
     """Raise what must stand now, and clear what need not stand any more."""
     if not state.course.budget.follow:
         return state
-    return _churn(_silence(state, now), now)
+    return _down(_churn(_silence(state, now), now), now)
 
 
 def _silence(state: State, now: float) -> State:
@@ -62,6 +65,36 @@ def _churn(state: State, now: float) -> State:
     return raise_hold(state, Hold(CHURN, now, tuple(used), ends))
 
 
+def _down(state: State, now: float) -> State:
+    alarming, many = downs.alarming(state), downs.too_many(state, now)
+    if not alarming and not many:
+        return clear_hold(state, DOWN, now, "they serve again")
+    reasons = tuple(_is_down(state, index) for index in list(members(alarming))[:NAMED])
+    if alarming.bit_count() > NAMED:
+        reasons = (*reasons, f"and {alarming.bit_count() - NAMED} more")
+    if many:
+        reasons = (*reasons, _many(state, now))
+    ends = "once they serve again, and a bake; or a person (resume), who goes on without them"
+    return raise_hold(state, Hold(DOWN, now, reasons, ends))
+
+
+def _is_down(state: State, index: int) -> str:
+    known = [one for one in state.catalog.fallen if one.index == index]
+    if not known:
+        return f"host number {index} is down"
+    lately = (state.lately | state.lately_before) >> index & 1
+    why = "changed by this operation lately" if lately else "cache-critical"
+    one = known[-1]
+    return f"{one.host} is down since {clock(one.at)}: {one.why} ({why})"
+
+
+def _many(state: State, now: float) -> str:
+    gone = downs.falls(state, now)
+    named = ", ".join(f"{one.host} at {clock(one.at)}" for one in gone[-NAMED:])
+    most = state.course.budget.falls - 1
+    return f"{len(gone)} hosts went down within an hour, {most} may by chance: {named}"
+
+
 def words(limit: ChurnLimit, gone: tuple[Departure, ...]) -> str:
     """Which nodes left and when; whoever caused it."""
     named = ", ".join(f"{one.host} at {clock(one.at)}" for one in gone[-NAMED:])
@@ -86,14 +119,23 @@ def moments(state: State, now: float) -> list[float | None]:
     for limit in budget.churn:
         gone = within(state, limit, now)
         due += [free_at(gone, limit), free_at([one for one in gone if one.seen], limit)]
+    if state.hold(DOWN):
+        due += [one.at + downs.HOUR for one in downs.falls(state, now)[:1]]
     return due
 
 
 def survives_a_turn(hold: Hold) -> bool:
     """Whether a hold is about the system, whichever way the operation goes."""
-    return hold.name == CHURN
+    return hold.name in (CHURN, DOWN)
 
 
 def goes_on_by_itself(hold: Hold) -> bool:
     """Whether nobody has to do anything about a hold but wait."""
-    return hold.name == CHURN
+    return hold.name in (CHURN, DOWN)
+
+
+def gone_on_without(state: State, at: float, by: str) -> State:
+    """A person goes on without the hosts that are down."""
+    if state.hold(DOWN) is None:
+        return state
+    return clear_hold(downs.accepted(state), DOWN, at, f"{by} goes on without them")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from guardrail.decide import leasing, rollback
 from guardrail.decide.bits import bit, has, members
+from guardrail.decide.catalog_holds import DOWN, gone_on_without
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
@@ -81,12 +82,15 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
         return None
     if not state.holds:
         return "nothing is held"
+    if state.hold(DOWN):
+        return None
     stands = "; ".join(f"{hold.name} ends by {hold.clears}" for hold in state.holds)
     return f"nothing here is yours to clear now. {stands}"
 
 
 def _resume(state: State, command: Commanded) -> State:
     over = f" over {command.over}: {command.reason}" if command.over else ""
+    state = gone_on_without(state, command.at, command.by)
     for name in (*_own_holds(state, command), *recovered_gates(state)):
         state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
     return leasing.resumed(state, command.at, f"resumed by {command.by}{over}")

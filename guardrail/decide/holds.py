@@ -182,7 +182,7 @@ def _no_room(state: State) -> str | None:
         return None
     if limits.next_host(state) is not None:
         return None
-    gone, down = limits.away(state), sum(state.course.down)
+    gone, down = limits.away(state), limits.downs.total(state)
     most = f"{limits.most_away(state)} hosts away"
     if limits.room(state) > 0:
         caps = state.course.caps

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from guardrail.decide import catalog
+from guardrail.decide import catalog, downs
 from guardrail.decide.bits import members, newest_first
 from guardrail.model.operation import State
 
@@ -44,7 +44,7 @@ def most_away(state: State) -> int:
 
 def room(state: State) -> int:
     """How many more hosts may be begun now, by the limit over all hosts."""
-    return most_away(state) - away(state) - sum(state.course.down)
+    return most_away(state) - away(state) - downs.total(state)
 
 
 def next_begin_at(state: State) -> float | None:
@@ -106,7 +106,7 @@ def _first(state: State, hosts: int) -> int | None:
 
 def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
     """Whether this failure domain may lose one more, and be one of those with hosts away."""
-    taken, most = counts[domain] + state.course.down[domain], per_domain(state)
+    taken, most = counts[domain] + downs.of_domain(state, domain), per_domain(state)
     ours = state.lease.share.per_domain if state.lease is not None else most
     others = sum(1 for other, count in counts.items() if count and other != domain)
     return taken < most and counts[domain] < ours and others < domains_at_once(state)

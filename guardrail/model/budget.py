@@ -28,6 +28,8 @@ class Budget:
     follow: whether the fleet's catalog is followed (it is where the inventory is Consul). grace:
     seconds that it may be silent before a hold. good_for: seconds that it must answer again.
     leaving: stretches (begin, end) of hosts whose restart takes their node out of the catalog.
+    critical: stretches of hosts that are cache-critical. falls: so many hosts that go down within
+    an hour are more than chance; 0: nobody counts them.
     """
 
     follow: bool = False
@@ -35,6 +37,8 @@ class Budget:
     good_for: float = 10.0
     churn: tuple[ChurnLimit, ...] = ()
     leaving: tuple[tuple[int, int], ...] = ()
+    critical: tuple[tuple[int, int], ...] = ()
+    falls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,30 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True)
+class Fallen:
+    """A host of the plan that does not serve any more, since when, and what the catalog says.
+
+    ours: it was away because of this operation, as far as was known then.
+    """
+
+    at: float
+    index: int
+    host: str
+    why: str
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """What is known of the catalog.
 
     told: whether the present watch has told of it. silent_since, problem: since when it has not
     answered, and why; None while it answers. good_since: since when it answers without a break.
     index: the catalog's own number of its last state that was looked at.
-    departures: within the longest time that any limit speaks of, oldest first.
+    departures: within the longest time that any limit speaks of, oldest first. fallen: hosts that
+    went down within the last hour, and those that are down still, oldest first. settled: hosts that
+    answered well within the last seconds, and when. turned_over: when the sets of hosts changed
+    lately were turned over last.
     """
 
     told: bool = False
@@ -68,6 +89,9 @@ class Catalog:
     good_since: float | None = None
     index: int = 0
     departures: tuple[Departure, ...] = ()
+    fallen: tuple[Fallen, ...] = ()
+    settled: tuple[tuple[int, float], ...] = ()
+    turned_over: float = 0.0
 
 
 NO_BUDGET = Budget()

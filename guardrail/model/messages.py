@@ -6,7 +6,7 @@ through JSON both ways. Times are seconds since the epoch.
 
 from dataclasses import dataclass
 
-from guardrail.model.budget import Departure
+from guardrail.model.budget import Departure, Fallen
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Answer
@@ -199,6 +199,7 @@ class FleetTold:
     index: int = 0
     left: tuple[Departure, ...] = ()
     down: str = "0"
+    fallen: tuple[Fallen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

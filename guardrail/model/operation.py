@@ -8,7 +8,7 @@ whole numbers used as bit sets over the plan's indexes (100,000 hosts take 12 kB
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.model.budget import UNTOLD, Catalog, Departure
+from guardrail.model.budget import UNTOLD, Catalog, Departure, Fallen
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.plan import Course
@@ -142,6 +142,9 @@ class State:
     baked_turn: int = 0  # the last turn that a bake has come after
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
+    down_accepted: int = 0  # of these: a person goes on without them
+    lately: int = 0  # changed within the last half hour, and with the next one the last hour
+    lately_before: int = 0
     catalog: Catalog = UNTOLD  # what the watch has told of the fleet's catalog
     rereading: int = 0  # the turn with which changed hosts are read again now; 0: they are not
     reread_turn: int = 0  # the last turn that was given for that
@@ -233,7 +236,7 @@ class FleetSeen:
 
     problem: why it does not answer; empty: it does. index: the catalog's number of what it shows.
     left: the nodes that have left since the last report. down: the plan's hosts whose node is not
-    listed or has a critical check, as a hex number.
+    listed or has a critical check, as a hex number. fallen: those of them that are so newly.
     """
 
     at: float
@@ -242,6 +245,7 @@ class FleetSeen:
     index: int = 0
     left: tuple[Departure, ...] = ()
     down: str = "0"
+    fallen: tuple[Fallen, ...] = ()
     kind: Literal["fleet_seen"] = "fleet_seen"
 
 

@@ -374,7 +374,8 @@ class RolloutWorkflow:
         """A watcher's report on the fleet's catalog."""
         at = self._heard(told.at)
         left = tuple(replace(one, at=min(one.at, at)) for one in told.left)
-        self._happen(FleetSeen(at, told.turn, told.problem, told.index, left, told.down))
+        what = (told.problem, told.index, left, told.down, told.fallen)
+        self._happen(FleetSeen(at, told.turn, *what))
 
     @workflow.update(name=messages.UPDATE)
     async def say(self, say: Say) -> Said:
