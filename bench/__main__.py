@@ -42,8 +42,8 @@ def main() -> int:
         _say(f"{name} … ({others:.0%} of the machine is in use by others)")
         began = time.monotonic()
         rows = [stamped(row, others) for row in asyncio.run(WANTED[name]())]
-        rows += engine.growth(keep(given.out, rows)) if name.startswith("engine-") else []
-        keep(given.out, rows)
+        rows += engine.growth(keep(given.out, rows, name)) if name.startswith("engine-") else []
+        keep(given.out, rows, name)
         for row in rows:
             broken |= row.kept is False
             _say(f"  {row.name}: {shown(row.value)} {row.unit}{_against(row)}")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.parts import Bench, Sampler, Shape, running, sampled
 from bench.rows import Row, spread
+from guardrail.edges.temporal import ANSWER
 from guardrail.errors import Unanswered
 from guardrail.model import messages
 
@@ -38,11 +39,11 @@ class Runs:
 
 @dataclass
 class Asked:
-    """How long status and explain took while the operation ran, in seconds."""
+    """How long status and explain took while the operation ran, in seconds. One that got no answer
+    counts with the time after which nobody waits for it any more."""
 
     status: list[float] = field(default_factory=list)
     explain: list[float] = field(default_factory=list)
-    unanswered: int = 0
 
 
 async def measure(count: int) -> list[Row]:
@@ -91,10 +92,9 @@ def _rows(
         rows.append(Row(f"{name}: {part}'s memory", peak, "MB", at_most=most, note=over))
     for what, times in (("status", asked.status), ("explain", asked.explain)):
         if times:
-            lost = (
-                f"{asked.unanswered} got no answer and are not in this" if asked.unanswered else ""
-            )
-            rows.append(spread(f"{name}: {what} while it runs", times, "s", note=lost))
+            lost = sum(time >= ANSWER for time in times)
+            note = f"asked every 2 s; {lost} got no answer within {ANSWER:g} s"
+            rows.append(spread(f"{name}: {what} while it runs", times, "s", note=note))
     return rows
 
 
@@ -113,11 +113,17 @@ async def _ask(bench: Bench, name: str, asked: Asked) -> None:
     """Ask for status and explanation every two seconds, as `watch` and a person would."""
     while True:
         await asyncio.sleep(2.0)
-        try:
-            asked.status.append(await timed(lambda: bench.operations.status(name)))
-            asked.explain.append(await timed(lambda: bench.operations.explain(name)))
-        except Unanswered:
-            asked.unanswered += 1
+        asked.status.append(await _patiently(lambda: bench.operations.status(name)))
+        asked.explain.append(await _patiently(lambda: bench.operations.explain(name)))
+
+
+async def _patiently(call: Callable[[], Awaitable[object]]) -> float:
+    """Seconds that a question takes; at least its time-out where no answer comes."""
+    began = time.monotonic()
+    try:
+        return await timed(call)
+    except Unanswered:
+        return max(ANSWER, time.monotonic() - began)
 
 
 async def timed(call: Callable[[], Awaitable[object]]) -> float:

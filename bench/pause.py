@@ -10,16 +10,24 @@ import random
 import signal
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import TimeoutType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 
 from bench.parts import Bench, Shape, running, until
 from bench.rows import Row, spread
+from guardrail.cli.children import Child
 from guardrail.cli.talk import STILL
 from guardrail.errors import Unanswered
+from guardrail.model import messages
 from guardrail.model.messages import Said, Say
 
 TRIES = 20
-KILLS = 10
+KILLS = 12
 WORKERS = 2
 AFTER = 1.9
 """Seconds beyond the answer in which begins are still looked for."""
@@ -146,33 +154,83 @@ async def say(bench: Bench, verb: str) -> Said:
 # ---------------------------------------------------------------- a worker dies
 
 
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill. Seconds until the answer; events of history that the next worker replays first;
+    whether it was killed in the middle of a workflow task."""
+
+    answer: float
+    events: int
+    at_work: bool
+
+
 async def killed() -> list[Row]:
-    """A worker is killed just before a pause: how much later does the answer come?"""
-    times: list[float] = []
+    """The worker that holds the workflow is killed just before a pause: how late is the answer?"""
+    kills: list[Kill] = []
     async with running(WORKERS) as bench:
         await _begin(bench, 100, 1.5)
-        for number in range(KILLS):
+        for _ in range(KILLS):
             await _until_flying(bench, 100)
-            times.append(await _killed_once(bench, number % WORKERS))
+            await asyncio.sleep(random.uniform(0.0, 1.0))  # noqa: S311 - at any point of a run
+            kills.append(await _killed_once(bench))
             await bench.add_worker()
             await say(bench, "resume")
-    return [
-        spread(
-            "pause just after a worker was killed: until it is answered",
-            times,
-            "s",
-            note=f"one of {WORKERS} workers in turn, kill -9: about half of these kills hit "
-            "the one that does not hold the workflow, and cost nothing; the slowest is what counts",
-        ),
-        Row("pause just after a worker was killed: slowest answer", max(times), "s", at_most=2.0),
-    ]
+    name, times = "pause just after a worker was killed", [kill.answer for kill in kills]
+    events = sorted(kill.events for kill in kills)
+    note = (
+        f"kill -9 of the one of {WORKERS} workers that holds the workflow, by its last task; "
+        f"{events[0]:,} to {events[-1]:,} events to replay"
+    )
+    rows = [spread(f"{name}: until it is answered", times, "s", note=note)]
+    for at_work, when in ((False, "between two tasks"), (True, "in the middle of a task")):
+        some = [kill.answer for kill in kills if kill.at_work is at_work]
+        if some:
+            rows.append(spread(f"{name}, {when}: until it is answered", some, "s"))
+    return [*rows, Row(f"{name}: slowest answer", max(times), "s", at_most=2.0)]
 
 
-async def _killed_once(bench: Bench, number: int) -> float:
-    victim = bench.workers.pop(number)
+async def _killed_once(bench: Bench) -> Kill:
+    victim = await _holder(bench)
     victim.kill()
     sent = time.monotonic()
     await say(bench, "pause")
     answered = time.monotonic()
+    bench.workers.remove(victim)
     await victim.stop(5)
-    return answered - sent
+    return Kill(answered - sent, *await _left_by(bench, victim))
+
+
+async def _holder(bench: Bench) -> Child:
+    """The worker that the operation's next task goes to: the one that did its last."""
+    while True:
+        for event in await _latest(bench):
+            done = event.workflow_task_completed_event_attributes.identity
+            for worker in bench.workers:
+                if done.partition("@")[0] == str(worker.pid):
+                    return worker
+        await asyncio.sleep(0.01)
+
+
+async def _left_by(bench: Bench, victim: Child) -> tuple[int, bool]:
+    """How many events the killed worker left, and whether a task of its own was open."""
+    for event in await _latest(bench, 200):
+        by = event.workflow_task_completed_event_attributes.identity
+        if by.partition("@")[0] == str(victim.pid):
+            return event.event_id, False
+        lost = event.workflow_task_timed_out_event_attributes
+        if lost.timeout_type == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE:
+            return lost.scheduled_event_id, True
+    return 0, False
+
+
+async def _latest(bench: Bench, count: int = 50) -> Sequence[HistoryEvent]:
+    """The last events of the operation's present run, newest first."""
+    client = bench.operations.client
+    answer = await client.workflow_service.get_workflow_execution_history_reverse(
+        GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace,
+            execution=WorkflowExecution(workflow_id=messages.workflow_id("op")),
+            maximum_page_size=count,
+        )
+    )
+    return answer.history.events

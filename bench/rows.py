@@ -23,6 +23,7 @@ class Row:
     """One figure. value: the median where there are several tries; low, high: the extremes.
 
     peer: the same figure of what it is compared with. at_most: what was promised; None: nothing.
+    group: the name under which `python -m bench` measures it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Row:
     quiet: bool = True
     date: str = ""
     machine: str = ""
+    group: str = ""
 
     @property
     def kept(self) -> bool | None:
@@ -94,9 +96,18 @@ def stamped(row: Row, others: float) -> Row:
 # ---------------------------------------------------------------- keeping
 
 
-def keep(path: Path, rows: Sequence[Row]) -> list[Row]:
-    """Write the rows beside those that are there already; one of the same name replaces its old."""
-    kept = {row.name: row for row in read(path)} | {row.name: row for row in rows}
+def keep(path: Path, rows: Sequence[Row], group: str = "") -> list[Row]:
+    """Write the rows beside those that are there already; one of the same name replaces its old.
+
+    group: what was measured to get them: its rows of another name, from before a change of the
+    bench, go.
+    """
+    named = [replace(row, group=group) for row in rows]
+    names = {row.name for row in named}
+    before = [
+        row for row in read(path) if row.name not in names and (not group or row.group != group)
+    ]
+    kept = {row.name: row for row in (*before, *named)}
     listed = [asdict(row) for row in kept.values()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"rows": listed}, indent=1, ensure_ascii=False) + "\n")

@@ -21,13 +21,13 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.parts import Shape, shape_of
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.plan import course_of, make_plan
 from guardrail.decide.waves import cut
 from guardrail.edges.compose import store_of
+from guardrail.edges.converter import CONVERTER
 from guardrail.edges.journal import journal_at
 from guardrail.files import Documents
 from guardrail.files.planfile import load_head, store_plan
@@ -182,7 +182,7 @@ class TwinActivities(Activities):
 
 async def run(given: argparse.Namespace) -> None:
     """Work until told to end."""
-    client = await Client.connect(given.address, data_converter=pydantic_data_converter)
+    client = await Client.connect(given.address, data_converter=CONVERTER)
     store = store_of(str(given.folder / "plans"))
     journal = journal_at(str(given.folder / "journal"))
     twins = TwinActivities(client, given.folder, store, journal)

@@ -280,13 +280,13 @@ class Carried:
 class RolloutInput:
     """The workflow's argument: a request, and after the first run what it carried.
 
-    run_events: events of history from which the first quiet moment begins a new run (8,000
-    replay in about 1.4 s; the server's limit is 51,200).
+    run_events: events of history from which the first quiet moment begins a new run (2,000
+    replay in about 0.4 s; the server's limit is 51,200).
     """
 
     request: PlanRequest
     carried: Carried | None = None
-    run_events: int = 8_000
+    run_events: int = 2_000
 
 
 # ---------------------------------------------------------------- what is shown

@@ -186,7 +186,7 @@ async def operation(client: Client, world: World, name: str | None = None, **fie
 
 
 async def start(
-    client: Client, name: str, requester: str = "ann", run_events=8000
+    client: Client, name: str, requester: str = "ann", run_events=2000
 ) -> WorkflowHandle:
     rollout = Rollout("r", "cache", ChangeRef("c", "1", "2", "d"), (Amount(100, True),))
     fleet = Fleet("cache", HostList(()))

@@ -198,9 +198,9 @@ async def continued(client: Client, name: str) -> None:
 
 async def drained(client: Client, name: str) -> None:
     """A run without a quiet moment is made to have one."""
-    world = World(course(30, unavailable=6, bake=0.0), client, takes=0.05)
+    world = World(course(40, unavailable=3, bake=0.0), client, takes=0.05)
     async with operation(client, name, world, run_events=16) as op:
-        await ends(op, "completed", changed=30)
+        await ends(op, "completed", changed=40)
 
 
 async def put_back_by_hand(client: Client, name: str) -> None:

@@ -30,7 +30,7 @@ class SlowLoad(World):
 @pytest.mark.real
 async def test_a_pause_between_two_runs_is_taken_and_not_refused():
     async with real_server() as server:
-        world = SlowLoad(course(40, unavailable=6, bake=0.0), server.client, takes=0.05)
+        world = SlowLoad(course(40, unavailable=3, bake=0.0), server.client, takes=0.05)
         async with operation(server.client, world, run_events=16) as op:
             await asyncio.wait_for(world.loading.wait(), 30)
             saying = asyncio.create_task(op.say("pause", reason="wait"))

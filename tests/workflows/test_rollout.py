@@ -175,7 +175,7 @@ async def test_a_new_run_goes_on_where_the_last_one_ended(server):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_without_a_quiet_moment_is_drained(server):
     """Always something in flight in one long wave: nothing more is asked until the next run."""
-    world = World(course(40, unavailable=6, bake=0.0), server.client, takes=0.05)
+    world = World(course(40, unavailable=3, bake=0.0), server.client, takes=0.05)
     async with operation(server.client, world, run_events=16) as op:
         first = (await op.handle.describe()).run_id
         end: Status = await op.handle.result()

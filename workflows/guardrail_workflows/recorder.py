@@ -7,6 +7,7 @@ itself passes by what it has already.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -23,7 +24,8 @@ with workflow.unsafe.imports_passed_through():
 BATCH = 500
 """Entries that go to the journal together."""
 GATHER = timedelta(milliseconds=200)
-"""How long a batch gathers: 5 batches a second, however many hosts answer."""
+"""How long a batch gathers: 5 batches a second, however many hosts answer. Not where it is waited
+for: a quiet moment and an end would each take that much longer."""
 AGAIN_AFTER = timedelta(seconds=2)
 """Before a journal that could not be written is tried again."""
 AT_THE_END = timedelta(seconds=30)
@@ -34,10 +36,12 @@ AT_THE_END = timedelta(seconds=30)
 class Recorder:
     """What waits for the journal. `number` counts events over all runs of the operation.
 
-    problem: told why the journal cannot be written, and "" once it can be again.
+    problem: told why the journal cannot be written, and "" once it can be again. urgent: whether
+    the operation waits for what is written.
     """
 
     problem: Callable[[str], None]
+    urgent: Callable[[], bool]
     number: int = 0
     waiting: list[Entry] = field(default_factory=list)
     silent: bool = False
@@ -53,7 +57,8 @@ class Recorder:
         """Take batches to the journal, one at a time, for as long as the workflow lives."""
         while True:
             await workflow.wait_condition(lambda: bool(self.waiting))
-            await workflow.sleep(GATHER)
+            with suppress(TimeoutError):
+                await workflow.wait_condition(self.urgent, timeout=GATHER)
             batch = self.waiting[:BATCH]
             try:
                 await workflow.execute_activity(

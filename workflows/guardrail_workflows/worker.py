@@ -16,11 +16,11 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from guardrail.edges.compose import store_of
+from guardrail.edges.converter import CONVERTER
 from guardrail.edges.deployment import make_current
 from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import Operations, configured
@@ -114,7 +114,7 @@ async def _run(given: argparse.Namespace) -> None:
     load([given.source])  # a source that cannot be used is said now, not at the first rollout
     config = configured()
     config["target_host"], config["namespace"] = given.address, given.namespace
-    client = await Client.connect(**config, data_converter=pydantic_data_converter)
+    client = await Client.connect(**config, data_converter=CONVERTER)
     journal = journal_at(given.journal)
     activities = Activities(client, given.source, store_of(given.store), journal)
     stop = asyncio.Event()
