@@ -9,7 +9,7 @@ neither has left yet, and a host that is restarted by a person is one, though no
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from guardrail.decide import downs
 from guardrail.decide.bits import has, span
@@ -42,8 +42,17 @@ def seen_within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure,
 
 
 def within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]:
-    since = now - limit.per + EXACT
-    return tuple(one for one in state.catalog.departures if one.at > since)
+    """Those that count against a limit now, expected ones too, oldest first.
+
+    A host in flight may still leave, however long ago it was asked: it counts as if it left now.
+    """
+    since, turns = now - limit.per + EXACT, {flight.turn for flight in state.in_flight}
+    counted = (_may_still(one, turns, now) for one in state.catalog.departures)
+    return _in_order(one for one in counted if one.at > since)
+
+
+def _may_still(one: Departure, turns: Collection[int], now: float) -> Departure:
+    return one if one.seen or one.turn not in turns else dataclasses.replace(one, at=now)
 
 
 def room(state: State, now: float) -> int | None:
@@ -97,14 +106,27 @@ def asked(state: State, index: int, turn: int, now: float) -> State:
 
 
 def answered(state: State, event: HostAnswered) -> State:
-    """A host that was not restarted has not left: what was expected of it is taken back."""
+    """A host that was not restarted has not left: what was expected of it is taken back. Any other
+    one left before it answered, if it left."""
     if event.outcome not in NOT_RESTARTED:
-        return downs.answered(state, event)
-    catalog = state.catalog
-    kept = tuple(one for one in catalog.departures if one.seen or one.turn != event.turn)
-    if len(kept) == len(catalog.departures):
+        state = downs.answered(state, event)
+    known = state.catalog.departures
+    if not any(_expected_of(one, event.turn) for one in known):
         return state
-    return replace(state, catalog=dataclasses.replace(catalog, departures=kept))
+    kept = (
+        dataclasses.replace(one, at=event.at) if _expected_of(one, event.turn) else one
+        for one in known
+        if event.outcome not in NOT_RESTARTED or not _expected_of(one, event.turn)
+    )
+    return replace(state, catalog=dataclasses.replace(state.catalog, departures=_in_order(kept)))
+
+
+def _expected_of(one: Departure, turn: int) -> bool:
+    return not one.seen and one.turn == turn
+
+
+def _in_order(departures: Iterable[Departure]) -> tuple[Departure, ...]:
+    return tuple(sorted(departures, key=lambda one: one.at))
 
 
 def seen(state: State, event: FleetSeen) -> State:
@@ -135,8 +157,11 @@ def _with(state: State, catalog: Catalog, new: Sequence[Departure], now: float) 
     limits = state.course.budget.churn
     longest = max((limit.per for limit in limits), default=0.0)
     most = max((limit.departures for limit in limits), default=0) + KEPT
-    kept = sorted((one for one in known if one.at > now - longest), key=lambda one: one.at)
-    return replace(state, catalog=dataclasses.replace(catalog, departures=tuple(kept[-most:])))
+    turns = {flight.turn for flight in state.in_flight}
+    open_ones = [one for one in known if not one.seen and one.turn in turns]
+    others = [one for one in known if one not in open_ones and one.at > now - longest]
+    kept = _in_order([*open_ones, *_in_order(others)[-most:]])
+    return replace(state, catalog=dataclasses.replace(catalog, departures=kept))
 
 
 def _joined(known: list[Departure], one: Departure) -> list[Departure]:

@@ -56,9 +56,12 @@ def of_domain(state: State, domain: int) -> int:
 
 def alarming(state: State) -> int:
     """Those of the newly down that hold at once, unless a person has gone on without them."""
+    down = newly(state) & ~state.down_accepted
+    if not down:
+        return 0
     spans = state.course.budget.critical
     hot = sum(span(begin, end) for begin, end in spans) | state.lately | state.lately_before
-    return newly(state) & hot & ~state.down_accepted
+    return down & hot
 
 
 def falls(state: State, now: float) -> tuple[Fallen, ...]:

@@ -152,6 +152,20 @@ def test_a_host_that_may_have_left_keeps_its_place(outcome):
     assert told.asked == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_host_that_stands_ready_for_long_keeps_its_place_until_it_has_left():
+    """Asked long ago, it may leave at any moment: two of them must not leave with two new ones."""
+    told = Told((ChurnLimit(2, 60.0, ORIGIN),))
+    assert told.asked == [0, 1]
+    told.tick_until(T0 + 300)
+    assert told.asked == [0, 1]
+    told.seen(T0 + 301, (0, "host-000"))
+    told.answer(T0 + 310, 0).answer(T0 + 320, 1)
+    told.tick_until(T0 + 379)
+    assert told.asked == [0, 1, 2], "host 0 left a minute ago, and host 1 before it answered"
+    told.tick_until(T0 + 381)
+    assert told.asked == [0, 1, 2, 3]
+
+
 def test_departures_of_an_ended_watch_count_and_its_silence_does_not():
     told = Told()
     old = told.state.watch_turn
@@ -303,7 +317,7 @@ def test_what_is_remembered_is_bounded():
     told = Told()
     for n in range(50):
         told.seen(T0 + 2 + n / 100, *[(-1, f"n{n}-{k}") for k in range(20)])
-    assert len(told.state.catalog.departures) <= 6 + catalog.KEPT
+    assert len(told.state.catalog.departures) <= 2 * 6 + catalog.KEPT
     assert told.holds == ["limit:churn"]
     told.tick_until(T0 + 700)
     assert told.state.hold("limit:churn") is None
