@@ -175,6 +175,37 @@ def _offset(zone: ZoneInfo, at: float) -> float:
     return offset.total_seconds() if offset is not None else 0.0
 
 
+def stricter_of(old: Calendar | None, new: Calendar | None) -> Calendar | None:
+    """What both close, for a calendar that was made again later: never looser than the old one.
+
+    Where the new one adds nothing it is the old one itself. It knows no more than the old one did,
+    since what the old policies close after that is not known any more.
+    """
+    if old is None or new is None:
+        return new if old is None else old
+    known = {_meaning(old, one) for one in old.closed}
+    more = [
+        one
+        for one in new.closed
+        if _meaning(new, one) not in known and one.closes_at < old.known_until
+    ]
+    if not more and new.known_until >= old.known_until:
+        return old
+    shift = len(old.rules)
+    moved = [replace(one, by=one.by + shift) for one in more]
+    closed = sorted((*old.closed, *moved), key=lambda one: (one.closes_at, one.opens_at, one.by))
+    rules = (*old.rules, *new.rules)
+    back = [one for one in closed if rules[one.by].binds_back]
+    until = min(old.known_until, new.known_until)
+    return Calendar(until, rules, tuple(closed), _spans(closed), _spans(back))
+
+
+def _meaning(calendar: Calendar, one: Closed) -> tuple[float, float, bool, float | None]:
+    """What a closed time does, wherever it is written."""
+    rule = calendar.rules[one.by]
+    return one.closes_at, one.opens_at, rule.binds_back, rule.settle if rule.peak else None
+
+
 # ---------------------------------------------------------------- asking a calendar
 
 

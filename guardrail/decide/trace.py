@@ -27,7 +27,7 @@ UNITS = {
     "approval_count": "people",
 }
 
-SEVERAL = ("gates", "approval_points", "churn", "warm_up")
+SEVERAL = ("gates", "approval_points", "churn", "warm_up", "windows")
 NO_LIMIT = "no limit"
 NOT_ASKED = "not asked for"
 

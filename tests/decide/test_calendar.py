@@ -3,6 +3,7 @@
 Times in tables are wall times of the zone that stands beside them, as an operator would check them.
 """
 
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +24,7 @@ from guardrail.decide.calendar import (
     peak_seen_at,
     shut_at,
     span_words,
+    stricter_of,
 )
 from guardrail.model.calendar import DateRange, Window, Windows
 from guardrail.model.common import Origin
@@ -297,6 +299,35 @@ def test_without_windows_there_is_no_calendar():
 def test_a_zone_that_the_machine_does_not_know_is_an_error_never_utc():
     with pytest.raises(ZoneInfoNotFoundError):
         expand([Windows("Mars/Olympus", (window("05:30-10:00"),))], 0.0)
+
+
+def test_a_calendar_made_again_later_is_never_looser():
+    """A deny that went stays, one that came counts, and nothing is known for longer."""
+    noon, night = window("12:00-13:00"), window("22:00-23:00")
+    old = calendar(LA, "2026-11-30 00:00", deny=[noon], days=3)
+    new = calendar(LA, "2026-12-01 10:00", deny=[night], days=3)
+    both = stricter_of(old, new)
+    assert spans(both, LA) == [
+        "2026-11-30 12:00/2026-11-30 13:00",
+        "2026-12-01 12:00/2026-12-01 13:00",
+        "2026-12-01 22:00/2026-12-01 23:00",
+        "2026-12-02 12:00/2026-12-02 13:00",
+        "2026-12-02 22:00/2026-12-02 23:00",
+    ]
+    assert both.known_until == old.known_until
+    assert stricter_of(both, new) is both
+    assert stricter_of(None, new) is new
+    assert stricter_of(old, None) is old
+
+
+def test_a_calendar_made_again_of_the_same_windows_is_the_one_there_was():
+    noon = window("12:00-13:00", origin=Origin("p", "a.yaml", 3))
+    old = calendar(LA, "2026-11-30 00:00", deny=[noon], days=3)
+    moved = replace(noon, origin=Origin("p", "a.yaml", 4))
+    assert stricter_of(old, calendar(LA, "2026-12-01 12:30", deny=[moved], days=3)) is old
+    same = calendar(LA, "2026-12-01 10:00", deny=[moved], days=3, rollback="same")
+    assert stricter_of(old, same).shut_back[0].closes_at == at(LA, "2026-12-01 12:00")
+    assert stricter_of(old, same).shut == old.shut
 
 
 # ---------------------------------------------------------------- does it fit, when does it open
