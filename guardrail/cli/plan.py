@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from guardrail.cli.contract import Out, write
 from guardrail.cli.json_out import dump
 from guardrail.cli.plan_view import plan_rows
 from guardrail.cli.session import By, Interrupted, Json, person, run, settings
@@ -22,6 +23,7 @@ from guardrail.cli.watch import look_of
 from guardrail.edges.compose import edges_of
 from guardrail.errors import Refused
 from guardrail.files import Documents, load, shipped_policies
+from guardrail.files.contractfile import contract_of
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
 from guardrail.planning import plan_rollout
@@ -41,9 +43,11 @@ SourceFolder = Annotated[
 
 def plan(
     files: Files,
+    *,
     source: SourceFolder = None,
     by: By = "",
     everything: Annotated[bool, typer.Option("--all", help="Shorten no list.")] = False,
+    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Show what a rollout would do, in which order and within which limits; change nothing."""
@@ -56,6 +60,8 @@ def plan(
         made = run(planned(request, documents))
     except Interrupted:
         raise Interrupted(said="Interrupted; nothing was changed.") from None
+    if out is not None:
+        write(out, contract_of(request, made, documents.policies))
     made = replace(made, warnings=(*made.warnings, *strangers(given, documents, folder)))
     if as_json:
         typer.echo(dump(made))

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from guardrail.cli import start as starting
 from guardrail.cli import way_back
+from guardrail.cli.contract import requested
 from guardrail.cli.json_out import dump
 from guardrail.cli.look import listed, snapshot_of, tell_memo
 from guardrail.cli.plan_names import names_of
@@ -43,6 +44,7 @@ app = typer.Typer(
     epilog="Example: guardrail rollout start examples/consul-agents --watch",
 )
 
+WHAT = "Files or folders: one Rollout, its Fleet; or a plan file (guardrail plan -o)."
 Op = Annotated[str | None, typer.Argument(metavar="OP", help="The operation's name.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded and shown.")]
 NeededReason = Annotated[str, typer.Option("--reason", help="Why; recorded and shown. Needed.")]
@@ -54,7 +56,7 @@ NeededReason = Annotated[str, typer.Option("--reason", help="Why; recorded and s
 @app.command(epilog="Example: guardrail rollout start examples/consul-agents --watch")
 def start(
     *,
-    files: Annotated[list[Path], typer.Argument(help="Files or folders: one Rollout, its Fleet.")],
+    files: Annotated[list[Path], typer.Argument(help=WHAT)],
     name: Annotated[
         str, typer.Option("--name", metavar="OP", help="The operation's name; default: its own.")
     ] = "",
@@ -65,7 +67,7 @@ def start(
 ) -> None:
     """Start a rollout; the worker plans it first, and refuses what is not safe to begin."""
     known = settings()
-    request = starting.requested(files, person(by, known), name)
+    request = requested(files, person(by, known), name, known)
     lost = "Interrupted; whether it has started says: guardrail rollout list"
     try:
         operation = run(_start(request))

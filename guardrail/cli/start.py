@@ -23,13 +23,18 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What an operation may be called: it names markers on hosts and files in logs."""
 
 
-def requested(files: Sequence[Path], requester: str, name: str) -> PlanRequest:
-    """What these files ask for. Raises InvalidFile, Refused."""
+def named(name: str) -> None:
+    """Raises Refused for what cannot be an operation's name; empty: it gets one later."""
     if name and not NAME.fullmatch(name):
         raise Refused(
             f"{name!r} cannot be an operation's name: up to 100 letters, digits, '.', '_' and '-', "
             "beginning with a letter or digit"
         )
+
+
+def requested(files: Sequence[Path], requester: str, name: str) -> PlanRequest:
+    """What these files ask for. Raises InvalidFile, Refused."""
+    named(name)
     documents = load(files)
     rollout = documents.rollout()
     return PlanRequest(

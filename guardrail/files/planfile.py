@@ -9,6 +9,7 @@ pieces:
                                                          └─▶ window [host 250, … host 499]
 """
 
+import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable
@@ -60,6 +61,22 @@ def store_plan(store: PlanStore, plan: Plan) -> str:
     )
     head = Head(len(hosts), windows, replace(plan, hosts=()))
     return store.put(_bytes(_HEAD.dump_python(head, mode="json")))
+
+
+@dataclass(slots=True)
+class _Digests:
+    """A store that keeps nothing."""
+
+    def put(self, data: bytes) -> str:
+        return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+    def get(self, digest: str) -> bytes:
+        raise Refused(f"nothing is kept of {digest}")
+
+
+def digest_of(plan: Plan) -> str:
+    """The digest that a store would name this plan by."""
+    return store_plan(_Digests(), plan)
 
 
 def load_plan(store: PlanStore, digest: str) -> Plan:

@@ -9,26 +9,29 @@ spec:
   stages: [1, 25%, 50%, 75%, 100%]  # cumulative; counts first; the last is 100% or all
   gates: [agent-health]             # besides those that policies require
   order: {by: failureDomain, canaries: {firstOf: [role, os, version]}}   # or by: name
+  plan: {tolerate: {hosts: 2%, versions: 0}}   # how much may have moved since `guardrail plan -o`
   priority: normal                  # urgent: others that hold a lease it needs give it back
 """
 
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from guardrail.files.place import Place
 from guardrail.files.values import (
+    SHARE_SCHEMA,
     DescribedMetadata,
     Format,
     Name,
     StageAmount,
     Text,
+    share,
     wrong,
 )
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Amount
-from guardrail.model.rollout import FirstOf, Order, Rollout
+from guardrail.model.rollout import FirstOf, Order, Rollout, Tolerate
 
 
 class MetadataFormat(DescribedMetadata):
@@ -64,6 +67,30 @@ class OrderFormat(Format):
     canaries: CanariesFormat | None = None
 
 
+def tolerated(value: object) -> Amount:
+    """Hosts (0 or more), or a share of them from 0% to 100%. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Amount(float(value))
+    return share(value)
+
+
+_TOLERATED_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, SHARE_SCHEMA]}
+Tolerated = Annotated[Amount, PlainValidator(tolerated), WithJsonSchema(_TOLERATED_SCHEMA)]
+
+
+class TolerateFormat(Format):
+    """How much may be otherwise than a plan file has it; hosts newly down always may."""
+
+    hosts: Tolerated = Field(default=Amount(0), description="Came, went, came back, or moved.")
+    versions: Tolerated = Field(default=Amount(0), description="At another version than then.")
+
+
+class PlanFormat(Format):
+    """What a plan file (`guardrail plan -o`) promises."""
+
+    tolerate: TolerateFormat = TolerateFormat()
+
+
 class SpecFormat(Format):
     """What is asked for."""
 
@@ -78,6 +105,8 @@ class SpecFormat(Format):
         default="normal",
         description="urgent: others that hold a lease which it needs settle and give it back.",
     )
+
+    plan: PlanFormat = PlanFormat()
 
     @field_validator("stages")
     @classmethod
@@ -120,6 +149,7 @@ def to_rollout(written: RolloutFormat, _: Place) -> Rollout:
         description=written.metadata.description,
         ticket=written.metadata.ticket,
         priority=spec.priority,
+        tolerate=Tolerate(spec.plan.tolerate.hosts, spec.plan.tolerate.versions),
     )
 
 

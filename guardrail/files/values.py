@@ -241,8 +241,8 @@ _DURATION_SCHEMA = {
         {"type": "number", "minimum": 0},
     ]
 }
-_SHARE_SCHEMA = {"type": "string", "pattern": PERCENT}
-_AMOUNT_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 1}, _SHARE_SCHEMA]}
+SHARE_SCHEMA = {"type": "string", "pattern": PERCENT}
+_AMOUNT_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 1}, SHARE_SCHEMA]}
 STAGE_SCHEMA = {"anyOf": [*_AMOUNT_SCHEMA["anyOf"], {"const": "all"}]}
 _SCRAPES_SCHEMA = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? scrapes?$"}
 _AGE_SCHEMA = {"anyOf": [_SCRAPES_SCHEMA, *_DURATION_SCHEMA["anyOf"]]}
@@ -259,7 +259,7 @@ Duration = Annotated[float, PlainValidator(seconds), WithJsonSchema(_DURATION_SC
 DurationAboveZero = Annotated[Duration, AfterValidator(_above_zero)]
 HostAmount = Annotated[Amount, PlainValidator(amount), WithJsonSchema(_AMOUNT_SCHEMA)]
 StageAmount = Annotated[Amount, PlainValidator(stage), WithJsonSchema(STAGE_SCHEMA)]
-Share = Annotated[Amount, PlainValidator(share), WithJsonSchema(_SHARE_SCHEMA)]
+Share = Annotated[Amount, PlainValidator(share), WithJsonSchema(SHARE_SCHEMA)]
 SampleAge = Annotated[Age, PlainValidator(age), WithJsonSchema(_AGE_SCHEMA)]
 
 

@@ -81,7 +81,8 @@ def workflow_id(operation: str) -> str:
 class PlanRequest:
     """What a person asks for. The worker adds its own policies, changes and gates.
 
-    verified: whether `requester` comes from an authenticated connection.
+    verified: whether `requester` comes from an authenticated connection. contract: the digest of a
+    plan file in the plan store, which has to be kept to; empty: there is none.
     """
 
     operation: str
@@ -89,6 +90,7 @@ class PlanRequest:
     fleet: Fleet
     requester: str
     verified: bool = False
+    contract: str = ""
 
 
 @dataclass(frozen=True, slots=True)

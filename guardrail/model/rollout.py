@@ -21,6 +21,20 @@ class Order:
     canaries: tuple[FirstOf, ...] = ()
 
 
+NONE = Amount(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerate:
+    """How many hosts, and how many versions, may be otherwise than a plan file has them."""
+
+    hosts: Amount = NONE
+    versions: Amount = NONE
+
+
+NOTHING = Tolerate()
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """The document `Rollout`. Stages are cumulative; the last one is 100 %."""
@@ -34,3 +48,4 @@ class Rollout:
     description: str = ""
     ticket: str = ""
     priority: Priority = "normal"
+    tolerate: Tolerate = NOTHING

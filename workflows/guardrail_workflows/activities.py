@@ -19,6 +19,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from guardrail.contracting import kept
 from guardrail.decide.bits import members
 from guardrail.decide.plan import course_of
 from guardrail.decide.windows import open_for
@@ -125,7 +126,7 @@ class Activities:
         named = request.rollout.change.name
         change = next((change for change in documents.changes if change.name == named), None)
         async with edges_of(request.fleet, change) as edges:
-            return await plan_rollout(
+            plan = await plan_rollout(
                 request,
                 documents,
                 edges.inventory,
@@ -135,6 +136,7 @@ class Activities:
                 now=activity.info().started_time.timestamp(),
                 progress=activity.heartbeat,
             )
+        return await asyncio.to_thread(kept, self.store, request, plan, documents.policies)
 
     async def documents(self) -> Documents:
         """The documents of the source folder, as they are now."""
