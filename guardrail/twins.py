@@ -16,6 +16,7 @@ from guardrail.decide.transition import decide, may_begin
 from guardrail.errors import Refused
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
+from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Age, Judgement, Kind, Reading, Verdict
 from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Holder, Priority, Table, Wanted
@@ -24,6 +25,7 @@ from guardrail.model.operation import (
     Commanded,
     EndLease,
     Event,
+    FreezesSeen,
     GateJudged,
     HostAnswered,
     HostFound,
@@ -94,6 +96,7 @@ class Script:
     lost: tuple[float, ...] = ()
     first_report: float | None = 1.0
     reread: Callable[[int, float], HostFound | None] = lambda _index, _now: None
+    freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,12 @@ class Drive:
         for rule in self.state.course.gates:
             report = lambda gate=rule.name: self._report(turn, gate)  # noqa: E731
             self.after(self.script.first_report, report)
+        if self.state.course.freezes:
+            self.after(self.script.first_report, lambda: self._frozen(turn))
+
+    def _frozen(self, turn: int) -> None:
+        past = [freezes for at, freezes in self.script.freezes if at <= self.now]
+        self.happen(FreezesSeen(self.now, turn, past[-1] if past else ()))
 
     def _report(self, turn: int, gate: str) -> None:
         past = [t for t in self.script.gates if t.gate == gate and t.at <= self.now]
@@ -275,6 +284,8 @@ class Drive:
             self.after(turn.at - self.now, lambda gate=turn.gate: self._turn(gate))  # type: ignore[misc]
         for command in self.script.people:
             self.after(command.at - self.now, lambda said=command: self.happen(said))  # type: ignore[misc]
+        for at, _ in self.script.freezes:
+            self.after(at - self.now, lambda: self._frozen(self.state.watch_turn))
         for at in self.script.lost:
             self.after(at - self.now, self._lose)
 

@@ -7,6 +7,7 @@ from guardrail.decide import holds, still_true
 from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.commands import anyone_stuck, recovered_gates
+from guardrail.decide.freeze_holds import FREEZE
 from guardrail.decide.leasing import LEASE, OWN
 from guardrail.decide.named import and_more, unnamed
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
@@ -18,7 +19,7 @@ from guardrail.model.operation import Exceptional, Hold, State
 
 RANK = (
     *("abort", "rollback:", "host:", "reverted", "limit:", "gate:", "evidence:"),
-    *("approval:", "operator:", "window", "lease", "yield"),
+    *("approval:", "operator:", "freeze", "window", "lease", "yield"),
 )
 """Which hold a person should look at first."""
 
@@ -73,6 +74,8 @@ def advice(state: State) -> tuple[str, ...]:
         return ()
     if hold is None:
         return ("If nobody acts it goes on by itself.", f"guardrail rollout watch {state.name}")
+    if hold.name == FREEZE:
+        return (f"If nobody acts nothing begins until: {hold.clears}.", "guardrail freeze status")
     if hold.name in OWN and not state.lease_broken:
         return (f"If nobody acts it goes on by itself: {hold.clears}.", "guardrail lease list")
     return (what_if_nobody_acts(hold), f"guardrail rollout {command_for(state, hold)}")

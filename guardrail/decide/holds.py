@@ -10,6 +10,7 @@ import dataclasses
 from guardrail.decide import limits
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
+from guardrail.decide.freezes import are_known as freezes_are_known
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
 from guardrail.model.policy import RecoverBy
@@ -70,7 +71,7 @@ def evidence_is_good(state: State) -> bool:
     A gate that was not judged yet does not. Going back health gates do not bind, and none does
     once enough people have accepted churn.
     """
-    return catalog_is_good(state) and all(
+    return catalog_is_good(state) and freezes_are_known(state) and all(
         passing_since(watched) is not None
         for rule, watched in zip(state.course.gates, state.watched, strict=True)
         if gate_binds(state, rule)

@@ -5,7 +5,7 @@ An answer or a report with another turn than the one that was asked changes noth
 
 import dataclasses
 
-from guardrail.decide import catalog, leasing, named, rollback, still_true
+from guardrail.decide import catalog, freezes, leasing, named, rollback, still_true
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
@@ -54,7 +54,7 @@ def watch_again(state: State, event: WatchAgain) -> State:
 
 def _watch_anew(state: State, at: float) -> State:
     watched = tuple(Watched(rule.name, at) for rule in state.course.gates)
-    state = catalog.watch_anew(state, at)
+    state = freezes.watch_anew(catalog.watch_anew(state, at))
     return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
 
 

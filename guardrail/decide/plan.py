@@ -130,6 +130,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         leases=plan.leases,
         rollback_when=plan.rollback_when,
         reread=share_of(cache_critical=plan.cache_critical),
+        freezes=True,
     )
 
 

@@ -29,6 +29,8 @@ from typing import Any
 from guardrail.decide import (
     catalog,
     catalog_holds,
+    freeze_holds,
+    freezes,
     holds,
     learn,
     leasing,
@@ -62,6 +64,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "watch_again": learn.watch_again,
     "ticked": learn.ticked,
     "fleet_seen": catalog.seen,
+    "freezes_seen": freezes.seen,
     "drained": learn.drained,
     "journal_said": learn.journal_said,
     "lease_told": leasing.told,
@@ -92,7 +95,7 @@ def look(state: State, now: float) -> State:
     state = rollback.consider(state, now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
-    state = still_true.refresh(state, now)
+    state = freeze_holds.refresh(still_true.refresh(state, now), now)
     return leasing.refresh(state, now)
 
 
@@ -289,6 +292,7 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
     moments += [*(until for _, until in state.resting), state.reread_at]
+    moments += freeze_holds.moments(state)
     moments.append(leasing.give_back_at(state))
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from guardrail.model.budget import UNTOLD, Catalog, Departure, Fallen
+from guardrail.model.freeze import UNTOLD as UNREAD
+from guardrail.model.freeze import Freeze
+from guardrail.model.freeze import Known as KnownFreezes
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.plan import Course
@@ -146,6 +149,7 @@ class State:
     lately: int = 0  # changed within the last half hour, and with the next one the last hour
     lately_before: int = 0
     catalog: Catalog = UNTOLD  # what the watch has told of the fleet's catalog
+    frozen: KnownFreezes = UNREAD  # what is known of freezes
     rereading: int = 0  # the turn with which changed hosts are read again now; 0: they are not
     reread_turn: int = 0  # the last turn that was given for that
     reread_at: float | None = None  # when hosts that were silent then are read once more
@@ -250,6 +254,19 @@ class FleetSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezesSeen:
+    """The freezes that concern the operation, as the watch of that turn has read all places.
+
+    turn 0: as a worker has read them that kept a host from beginning because of them.
+    """
+
+    at: float
+    turn: int
+    freezes: tuple[Freeze, ...] = ()
+    kind: Literal["freezes_seen"] = "freezes_seen"
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """The carrier's run is too long: ask nothing more to begin until the next run."""
 
@@ -341,6 +358,7 @@ Event = (
     | WatchAgain
     | Ticked
     | FleetSeen
+    | FreezesSeen
     | Drained
     | JournalSaid
     | LeaseTold

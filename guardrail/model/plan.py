@@ -162,6 +162,8 @@ class Course:
     budget: Budget = NO_BUDGET
     reread: int = 0
     """Percent of the changed hosts that are read again at each stage's end; 0: none is."""
+    freezes: bool = False
+    """Whether it waits for freezes to be read, and for their ends."""
 
     @property
     def watch_silence(self) -> float:
