@@ -29,7 +29,8 @@ class Settings(BaseSettings):
     state: the folder for databases, plans and logs. source: the worker's folder of policies,
     changes, gates and sources; None is the shipped one. store: an fsspec URL for plans; empty is
     the folder `plans` of `state`. journal: the same for the journal, folder `journal`. user: who
-    acts, recorded as unverified; empty is the login name.
+    acts, recorded as unverified; empty is the login name. allowed_signers: the worker's file of
+    keys whose signatures count (ssh-keygen(1)); None is `allowed_signers` in its source.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
@@ -39,8 +40,9 @@ class Settings(BaseSettings):
     store: str = ""
     journal: str = ""
     user: str = ""
+    allowed_signers: Path | None = None
 
-    @field_validator("state", "source")
+    @field_validator("state", "source", "allowed_signers")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """A relative folder would be another one for the worker than for the command line."""

@@ -69,6 +69,7 @@ class Wanted:
     journal: str
     workers: int
     ready_file: Path | None
+    signers: Path | None = None
 
     @property
     def address(self) -> str:
@@ -104,6 +105,7 @@ def up(
         journal=known.journals,
         workers=workers,
         ready_file=ready_file.absolute() if ready_file else None,
+        signers=known.allowed_signers,
     )
     binary, _ = temporal_binary(), worker_command(wanted.address, "default", wanted)
     refuse_taken(wanted.address)
@@ -178,6 +180,7 @@ def worker(
         journal=known.journals,
         workers=1,
         ready_file=None,
+        signers=known.allowed_signers,
     )
     command = worker_command(address, namespace, wanted)
     becomes_current, told = run(_joins(current))
@@ -202,6 +205,7 @@ def worker_command(address: str, namespace: str, wanted: Wanted) -> list[str]:
     """The worker's command line. Raises Refused where it is not installed."""
     where = ["--address", address, "--namespace", namespace, "--build-id", build_id()]
     what = ["--source", str(wanted.source), "--store", wanted.store, "--journal", wanted.journal]
+    what += ["--allowed-signers", str(wanted.signers)] if wanted.signers else []
     return [sys.executable, "-m", "guardrail_workflows.worker", *where, *what]
 
 

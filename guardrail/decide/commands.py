@@ -8,12 +8,13 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from guardrail.decide import leasing, rollback
+from guardrail.decide import leasing, overrides, overriding, people, rollback
 from guardrail.decide.bits import bit, has, members
 from guardrail.decide.catalog_holds import DOWN, gone_on_without
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
+    BREAK_GLASS,
     clear_hold,
     consents,
     evidence_is_good,
@@ -32,6 +33,8 @@ def refusal(state: State, command: Commanded) -> str | None:
         return "say who you are: --by NAME, or GUARDRAIL_USER in the environment"
     if state.finished:
         return f"the operation is {state.phase} already; nothing can be said to it any more"
+    if command.accept_churn and not command.verified:
+        return people.sign_it(command.by, f"it takes {BREAK_GLASS} people to accept churn")
     return VERBS[command.verb].refuse(state, command)
 
 
@@ -91,6 +94,9 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
 def _resume(state: State, command: Commanded) -> State:
     over = f" over {command.over}: {command.reason}" if command.over else ""
     state = gone_on_without(state, command.at, command.by)
+    if command.over:
+        told = f"{command.over}, who is told: {command.by} lifts your hold, {command.reason}"
+        state = note(state, command.at, told)
     for name in (*_own_holds(state, command), *recovered_gates(state)):
         state = clear_hold(state, name, command.at, f"resumed by {command.by}{over}")
     return leasing.resumed(state, command.at, f"resumed by {command.by}{over}")
@@ -103,17 +109,17 @@ def _refuse_approve(state: State, command: Commanded) -> str | None:
     points = {point.point: point for point in state.course.approvals}
     point = points.get(command.point)
     if point is None:
-        known = ", ".join(points) or "none"
+        if (asked := overrides.pending(state, command.point)) is not None:
+            return overriding.refuse_consent(state, asked, command)
+        known = ", ".join((*points, *overrides.waiting_points(state))) or "none"
         return f"no approval is asked for at {command.point!r}; points of this plan: {known}"
-    if point.not_requester and command.by == state.course.requester:
-        return f"{command.by} asked for this operation; {point.origin} wants somebody else"
-    if command.by in consents(state, point):
-        return f"{command.by} has approved {command.point} already"
-    return None
+    return people.refuse_approval(state, point, command)
 
 
 def _approve(state: State, command: Commanded) -> State:
-    consent = Approved(command.point, command.by, command.at)
+    if (asked := overrides.pending(state, command.point)) is not None:
+        return overriding.consent(state, asked, command)
+    consent = Approved(command.point, command.by, command.at, command.verified, command.key)
     return replace(state, approved=(*state.approved, consent))
 
 
@@ -225,6 +231,7 @@ VERBS: dict[str, _Verb] = {
     "skip": _Verb(_refuse_hosts, _skip),
     "abort": _Verb(_refuse_abort, _abort),
     "rollback": _Verb(rollback.refuse, rollback.obey),
+    "override": _Verb(overriding.refuse, overriding.obey),
 }
 
 
@@ -237,6 +244,8 @@ def answer(state: State, command: Commanded) -> str:
     if command.verb == "rollback":
         hosts = state.take_back.bit_count()
         return f"going back: {hosts} hosts, newest first, and those of {flights} in flight"
+    if (said := overriding.answer(state, command)) is not None:
+        return said
     if command.verb in ("pause", "abort"):
         return f"nothing new is asked to begin; at most {flights} in flight"
     if state.holds:

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from guardrail.decide import holds, still_true
+from guardrail.decide import holds, overrides, people, still_true
 from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.commands import anyone_stuck, recovered_gates
@@ -101,7 +101,7 @@ def command_for(state: State, hold: Hold) -> str:
     if hold.name == WAVE_TAKEN_BACK:
         return f"rollback {state.name} --scope all"
     if hold.name.startswith("approval:"):
-        return f"approve {state.name} --point {hold.name.removeprefix('approval:')}"
+        return f"approve {state.name} {people.how(state, hold.name.removeprefix('approval:'))}"
     waits = hold.name.startswith(("host:", "limit:", "reverted")) and not goes_on_by_itself(hold)
     if waits or hold.clears.startswith(BY_A_PERSON):
         return f"{'retry' if anyone_stuck(state) else 'abort'} {state.name}"
@@ -130,6 +130,7 @@ def explain(state: State) -> tuple[str, ...]:
     for hold in state.holds:
         lines += [f"  {hold.name}: {reason}" for reason in hold.reasons]
         lines += [f"    ends by: {hold.clears}"]
+    lines += [f"  {words}" for words in overrides.lines(state)]
     for known in state.exceptional:
         lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
     lines += [f"  and {more}"] if (more := and_more(state)) else []
@@ -194,6 +195,7 @@ def status(state: State, now: float) -> Status:
         reverted=state.reverted.bit_count(),
         to_take_back=state.take_back.bit_count(),
         rollback_when=state.course.rollback_when,
+        overrides=state.overrides,
         reverted_hosts=f"{state.reverted:x}",
         unnamed=unnamed(state).bit_count(),
     )

@@ -7,9 +7,10 @@ one host's answer are put there and taken away in `learn` and `commands`.
 
 import dataclasses
 
-from guardrail.decide import limits
+from guardrail.decide import limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
+from guardrail.decide.people import consents, needs_signature
 from guardrail.decide.freezes import are_known as freezes_are_known
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
@@ -161,7 +162,8 @@ def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
         return clear_hold(state, name, now, f"approved by {', '.join(given)}")
     reasons = (f"{len(given)} of {point.count} approvals for {point.point} ({point.origin})",)
     others = ", not the requester" if point.not_requester else ""
-    ends = f"{point.count - len(given)} more people{others} (approve --point {point.point})"
+    sign = " --sign KEYFILE" if needs_signature(point) else ""
+    ends = f"{point.count - len(given)} more people{others} (approve --point {point.point}{sign})"
     return raise_hold(state, Hold(name, now, reasons, ends))
 
 
@@ -186,7 +188,7 @@ def _no_room(state: State) -> str | None:
     gone, down = limits.away(state), limits.downs.total(state)
     most = f"{limits.most_away(state)} hosts away"
     if limits.room(state) > 0:
-        caps = state.course.caps
+        caps = overrides.caps_now(state)
         most = f"{caps.unavailable_per_domain} hosts away in each of {caps.domains_at_once} domains"
     return f"{gone} hosts unknown or failed and {down} down use up the limit of {most}"
 

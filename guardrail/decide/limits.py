@@ -2,7 +2,7 @@
 
 A host counts as away from the moment it is asked to change until it has answered well or a
 person has dealt with it: an unknown or failed host keeps its place. Hosts that were down before
-the operation count as well. The limits are `Caps` of the plan.
+the operation count as well. The limits are `Caps` of the plan, with overrides put in.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from guardrail.decide import catalog, downs
 from guardrail.decide.bits import members, newest_first
+from guardrail.decide.overrides import caps_now
 from guardrail.model.operation import State
 
 SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice the gap
@@ -36,7 +37,7 @@ def most_away(state: State) -> int:
     Going slowly halves our own part of the limit (down hosts keep theirs), and leaves one host:
     halving the whole left no room at all beside a host that was down before.
     """
-    cap, down = state.course.caps.unavailable, sum(state.course.down)
+    cap, down = caps_now(state).unavailable, sum(state.course.down)
     if state.lease is not None:
         cap = min(cap, down + state.lease.share.hosts)
     return down + max(1, (cap - down) // SLOWED) if state.slowed and cap > down else cap
@@ -49,7 +50,7 @@ def room(state: State) -> int:
 
 def next_begin_at(state: State) -> float | None:
     """The earliest time (seconds since the epoch) that the pace allows; None: at once."""
-    pace = state.course.caps.pace * (SLOWED if state.slowed else 1)
+    pace = caps_now(state).pace * (SLOWED if state.slowed else 1)
     if state.last_begin_at is None or not pace:
         return None
     return state.last_begin_at + pace
@@ -114,12 +115,12 @@ def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
 
 def per_domain(state: State) -> int:
     """How many hosts of one domain may be away and down together."""
-    return state.course.caps.unavailable_per_domain
+    return caps_now(state).unavailable_per_domain
 
 
 def domains_at_once(state: State) -> int:
     """In how many domains hosts may be away: the plan's limit, or what our lease leaves."""
-    most = state.course.caps.domains_at_once
+    most = caps_now(state).domains_at_once
     return most if state.lease is None else min(most, state.lease.share.domains)
 
 
@@ -128,7 +129,7 @@ def too_many_failures(state: State) -> str | None:
 
     Going back any failure of a host that is to go back is one too many.
     """
-    caps = state.course.caps
+    caps = caps_now(state)
     count = (state.failed | state.blocked).bit_count()
     if state.direction == "back":
         count = ((state.failed | state.blocked) & state.take_back).bit_count()

@@ -8,8 +8,8 @@ never turns round again. What differs from going forward:
     approvals       were asked for the new version; a person or the policy asked for this
     a bake first    every safety gate good for recover.for, before the first host goes back
     any failure     holds: there is no version left to flee to
-    break-glass     two people may accept churn in a system that is not well: then gates do not
-                    bind, and limits still do
+    break-glass     two people, by their keys, may accept churn in a system that is not well: then
+                    gates do not bind, and limits still do
 """
 
 import dataclasses
@@ -26,6 +26,7 @@ from guardrail.decide.holds import (
     note,
     raise_hold,
 )
+from guardrail.decide.people import sign_it
 from guardrail.model.operation import Commanded, Hold, HostAnswered, Scope, State
 
 WAVE_TAKEN_BACK = "rollback:wave"
@@ -104,6 +105,8 @@ def refuse(state: State, command: Commanded) -> str | None:
         return "it is being aborted: nothing new begins any more"
     if state.course.rollback_when == "never":
         return "the policy says rollback.when: never; abort it, and plan a rollout to go back"
+    if command.accept_churn and not command.verified:
+        return sign_it(command.by, f"{BREAK_GLASS} people accept churn")
     if state.direction == "forward":
         return (
             None if would_take_back(state, "all") else "no host was changed: nothing to take back"

@@ -35,6 +35,8 @@ from guardrail.decide import (
     learn,
     leasing,
     limits,
+    overrides,
+    overriding,
     rollback,
     still_true,
     windows,
@@ -78,7 +80,7 @@ def decide(state: State, event: Event) -> Decision:
     """What is known after an event, and what to do about it. A finished operation never changes."""
     if state.finished:
         return Decision(state)
-    known = LEARN[event.kind](state, event)
+    known = LEARN[event.kind](overriding.expire(state, event.at), event)
     after, actions = advance(look(known, event.at), event.at)
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
@@ -92,7 +94,7 @@ def look(state: State, now: float) -> State:
     if state.phase != "running":
         return state
     state = catalog_holds.refresh(holds.refresh(state, now), now)
-    state = rollback.consider(state, now)
+    state = rollback.consider(overriding.settle(state, now), now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
     state = freeze_holds.refresh(still_true.refresh(state, now), now)
@@ -293,7 +295,7 @@ def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
     moments += [*(until for _, until in state.resting), state.reread_at]
     moments += freeze_holds.moments(state)
-    moments.append(leasing.give_back_at(state))
+    moments += [leasing.give_back_at(state), overrides.next_end(state)]
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)
     for rule, watched in zip(state.course.gates, state.watched, strict=True):

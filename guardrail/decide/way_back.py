@@ -8,6 +8,7 @@ from guardrail.decide.bits import bit
 from guardrail.decide.commands import obey, refusal
 from guardrail.decide.holds import gate_binds, passing_since
 from guardrail.decide.limits import SLOWED, most_away
+from guardrail.decide.overrides import caps_now
 from guardrail.decide.rollback import binding
 from guardrail.decide.transition import bake_needed, look
 from guardrail.model.messages import GateWait, WayBack
@@ -21,7 +22,7 @@ def way_back(state: State, command: Commanded) -> WayBack:
         return WayBack(state.name, state.course.plan, command.scope, refused)
     after = look(obey(state, command), command.at)
     flights = sum(bit(flight.index) for flight in after.in_flight)
-    caps = state.course.caps
+    caps = caps_now(state)
     return WayBack(
         operation=state.name,
         plan=state.course.plan,

@@ -22,6 +22,7 @@ from guardrail.model.operation import (
     Step,
     Verb,
 )
+from guardrail.model.override import Override
 from guardrail.model.plan import Course, Wave
 from guardrail.model.policy import RollbackWhen
 from guardrail.model.rollout import Rollout
@@ -57,6 +58,7 @@ WATCH_GATES = "watch_gates"
 KEEP_LEASE = "keep_lease"
 END_LEASE = "end_lease"
 RECORD = "record"
+CHECK_SIGNATURE = "check_signature"
 REREAD_HOSTS = "reread_hosts"
 """Activities."""
 
@@ -227,7 +229,8 @@ class Say:
     """A person's command, see `operation.Commanded`. `id` makes saying it twice harmless.
 
     at: when it was said. Like the time of every report it is taken for the operation's time if it
-    is within a minute of the server's; 0 says that nobody looked at a clock.
+    is within a minute of the server's; 0 says that nobody looked at a clock. signature: over
+    decide/signing.py's statement of this command; with it `by` is whose key it is.
     """
 
     id: str
@@ -240,6 +243,10 @@ class Say:
     scope: Scope = "all"
     accept_churn: bool = False
     at: float = 0.0
+    limit: str = ""
+    value: float = 0.0
+    until: float = 0.0
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,5 +416,6 @@ class Status:
     rollback_when: RollbackWhen = "ask"
     reverted_hosts: str = "0"
     """The hosts back at the former version, as `changed_hosts`."""
+    overrides: tuple[Override, ...] = ()
     unnamed: int = 0
     """How many exceptional hosts are counted only: a thousand are kept by name."""

@@ -14,6 +14,7 @@ from guardrail.model.freeze import Freeze
 from guardrail.model.freeze import Known as KnownFreezes
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Ask, Grant, Word
+from guardrail.model.override import Override
 from guardrail.model.plan import Course
 
 Phase = Literal["planned", "running", "completed", "rolled_back", "aborted"]
@@ -84,11 +85,14 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """One person's consent to pass one point."""
+    """One person's consent to pass one point. verified: a signature vouches for the name, made
+    with that key."""
 
     point: str
     by: str
     at: float
+    verified: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class State:
     holds: tuple[Hold, ...] = ()  # sorted by name, at most one a name
     watched: tuple[Watched, ...] = ()  # in the course's order of gates
     approved: tuple[Approved, ...] = ()
+    overrides: tuple[Override, ...] = ()  # sorted by limit, at most one a limit
     baked: float = 0.0  # seconds of good evidence in this bake
     baking_since: float | None = None  # when the present stretch of good evidence began
     covering_since: float | None = None  # since when this bake may have covered a peak
@@ -328,7 +333,7 @@ class HostsRead:
     kind: Literal["hosts_read"] = "hosts_read"
 
 
-Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback"]
+Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback", "override"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +341,8 @@ class Commanded:
     """A person said something.
 
     hosts: names (retry, skip). over: whose hold (resume). scope, accept_churn: of a rollback.
+    limit, value, until: of an override. verified: a signature vouches for `by`, made with `key`,
+    and for those that this person may speak for (`groups`).
     """
 
     at: float
@@ -347,6 +354,12 @@ class Commanded:
     over: str = ""
     scope: Scope = "all"
     accept_churn: bool = False
+    verified: bool = False
+    key: str = ""
+    groups: tuple[str, ...] = ()
+    limit: str = ""
+    value: float = 0.0
+    until: float = 0.0
     kind: Literal["commanded"] = "commanded"
 
 

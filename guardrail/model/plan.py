@@ -111,13 +111,15 @@ class GateRule:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPoint:
-    """`count` distinct people must agree before wave number `wave` (from 0) begins."""
+    """`count` distinct people must agree before wave number `wave` (from 0) begins. verified: only
+    people count whom a signature vouches for; it always does where `count` is 2 or more."""
 
     point: str
     wave: int
     count: int
     not_requester: bool
     origin: Origin
+    verified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,8 @@ class Course:
     host_timeout: float = 600.0
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
+    limits: tuple[Limit, ...] = ()
+    """The limits that can be overridden, with what each policy says about them."""
     leases: tuple[Need, ...] = ()
     """The roles that its waves must have leases on; empty: no wave needs any."""
     budget: Budget = NO_BUDGET

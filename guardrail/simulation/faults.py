@@ -18,6 +18,9 @@ from guardrail.decide import (
     holds,
     learn,
     limits,
+    overrides,
+    overriding,
+    people,
     rollback,
     still_true,
     transition,
@@ -454,6 +457,22 @@ def unpack_without_waiting(carried: Any, course: Any) -> Any:
     return replace(UNPACK(carried, course), waiting=0)
 
 
+def never_over(state: State, now: float) -> Any:
+    return state
+
+
+def no_end(state: State) -> Any:
+    return None
+
+
+def nobody_asked(state: State, limit: str, value: float) -> Any:
+    return ()
+
+
+def any_name(point: ApprovalPoint) -> Any:
+    return False
+
+
 def drain_for_good(state: State, event: Any) -> Any:
     return replace(WATCH_AGAIN(state, event), draining=state.draining)
 
@@ -565,6 +584,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("good again for a moment", holds, "_evidence_hold", evidence_hold_ends_at_once),
         ("the grace has no alarm", transition, "_moments", wake_without("gates")),
         ("one approver instead of two", holds, "_approval_hold", one_approver_is_enough),
+        ("names that nobody vouches for make two", people, "needs_signature", any_name),
         ("resume clears every hold", commands.VERBS, "resume", resume_clears_everything),
         ("an unknown host is not held", learn.OUTCOMES, "unknown", unknown_without_hold),
         ("failures are not held", limits, "too_many_failures", no_failures),
@@ -589,6 +609,10 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("half the gap", limits, "next_begin_at", half_pace),
         ("one failure too many", limits, "too_many_failures", one_failure_more),
         ("failures in a row do not count", limits, "too_many_failures", no_row),
+        ("an override never ends", overriding, "expire", never_over),
+        ("the end of an override has no alarm", overrides, "next_end", no_end),
+        ("hosts asked under an override still begin", overriding, "exceeded", no_failures),
+        ("owners are not asked", overrides, "wants", nobody_asked),
     ],
     "windows_hold": [
         ("windows are not looked at", windows, "refresh", windows_ignored),
@@ -711,6 +735,9 @@ MODULES = (
     learn,
     limits,
     commands,
+    overrides,
+    overriding,
+    people,
     rollback,
     still_true,
     transition,

@@ -21,7 +21,8 @@ from guardrail.model.operation import (
     Known,
     Outcome,
 )
-from guardrail.model.plan import Course, GateRule
+from guardrail.model.plan import Caps, Course, GateRule
+from guardrail.simulation.exceeding import Exceeding
 from guardrail.twins import Moment
 
 EXACT = 1e-6
@@ -63,6 +64,8 @@ class Record:
     row: int = 0
     paused: set[str] = field(default_factory=set)
     consents: dict[str, set[str]] = field(default_factory=dict)
+    vouched: dict[str, set[str]] = field(default_factory=dict)
+    exceeding: Exceeding = field(init=False)
     acceptors: set[str] = field(default_factory=set)
     retried: list[int] = field(default_factory=list)
     again: set[int] = field(default_factory=set)
@@ -77,6 +80,7 @@ class Record:
 
     def __post_init__(self) -> None:
         self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}
+        self.exceeding = Exceeding(self.course)
 
     # ------------------------------------------------------------ one moment more
 
@@ -87,7 +91,9 @@ class Record:
         late = due is not None and max(due, self.excused) < event.at - EXACT
         self.missed = due if late else None
         self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
+        self.exceeding.goes_on(event.at)
         self._learn(event)
+        self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
         self._turn_by_policy()
         self.wave = moment.state.wave
@@ -283,6 +289,10 @@ class Record:
         """Hosts that must be named by a hold."""
         return {i for i, outcome in self.stuck.items() if outcome in ("unknown", "credentials")}
 
+    def caps(self) -> Caps:
+        """The limits that hold now: the plan's, with overrides until their expiry."""
+        return self.exceeding.caps(self.at)
+
     def failures(self) -> int:
         """Hosts whose failure counts in the present direction."""
         back = self.direction == "back"
@@ -293,8 +303,9 @@ class Record:
         """Whether failures must hold."""
         if self.direction == "back":
             return self.failures() > 0
-        most = self.course.caps.failures_consecutive
-        return self.failures() > self.course.caps.failures or (most is not None and self.row > most)
+        caps = self.exceeding.caps(self.at)
+        most = caps.failures_consecutive
+        return self.failures() > caps.failures or (most is not None and self.row > most)
 
     def must_not_be_asked(self) -> set[int]:
         """Hosts that were tried in this direction, and that nobody has said to try again."""
@@ -361,11 +372,16 @@ class Record:
             self._resumed(event)
         elif event.verb == "approve":
             self.consents.setdefault(event.point, set()).add(event.by)
+            if event.verified:
+                self.vouched.setdefault(event.point, set()).add(event.by)
+            self.exceeding.agreed(event)
+        elif event.verb == "override" and not self.aborting:
+            self.exceeding.asked(event)
         elif event.verb in ("retry", "skip"):
             self._dealt_with(event)
         elif event.verb == "abort":
             self.aborting = True
-        elif event.verb == "rollback":
+        elif event.verb == "rollback" and (event.verified or not event.accept_churn):
             self._asked_back(event)
 
     def _resumed(self, event: Commanded) -> None:
@@ -398,7 +414,7 @@ class Record:
         if self.direction == "forward" and not self.would_go_back():
             return
         if event.accept_churn:
-            self.acceptors.add(event.by)
+            self.acceptors.add(event.by)  # with a signature: see _said
         more = self.direction == "back" and self.scope == "wave" and event.scope == "all"
         if self.direction == "forward" or more:
             self._turn(event.scope, f"asked by {event.by}")
@@ -416,6 +432,8 @@ class Record:
             names.add("abort")
         if self.unwritten:
             names.add("journal")
+        if self.exceeding.over:
+            names.add("override")
         if self.unread or "silent" in self.stuck.values():
             names.add("reread")
         if "reverted" in self.stuck.values():
@@ -427,7 +445,8 @@ class Record:
     def _wanted_approvals(self) -> set[str]:
         names = set()
         for point in self.course.approvals:
-            given = self.consents.get(point.point, set())
+            signed = point.verified or point.count > 1
+            given = (self.vouched if signed else self.consents).get(point.point, set())
             given = given - ({self.course.requester} if point.not_requester else set())
             if self.wave >= point.wave and len(given) < point.count:
                 names.add(f"approval:{point.point}")

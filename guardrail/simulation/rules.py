@@ -156,7 +156,8 @@ def _by_nothing(_happened: str, _verb: str, _turned: bool) -> bool:
 ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "approval": lambda _, verb, turned: verb == "approve" or turned,
     "host": lambda _, verb, turned: verb in ("retry", "skip") or turned,
-    "limit": lambda _, verb, turned: verb in ("retry", "skip") or turned,
+    "limit": lambda _, verb, turned: verb in ("retry", "skip", "override", "approve") or turned,
+    "override": lambda happened, verb, _: happened == "host_answered" or verb == "override",
     "rollback": lambda _, __, turned: turned,
     "journal": lambda happened, _, __: happened == "journal_said",
     "window": lambda *_: True,  # see WindowsHold
@@ -237,6 +238,15 @@ class LimitsHold(Rule):
         super().__init__(course)
         self.last: float | None = None
         self.down = sum(course.down)
+        self.away_before: set[int] = set()
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        """Nor does a host begin under an override that has ended before its permit was given."""
+        flight = record.open.get(begun.index)
+        mine = flight is not None and flight[1] == self.direction
+        if mine and begun.turn not in self.away_before:
+            why = record.exceeding.exceeded(record.away(), begun.at - LATE)
+            self.check(not why, f"host {begun.index} began: {why}")
 
     def observe(self, seen: Seen) -> None:
         for _ in seen.asked:
@@ -247,15 +257,17 @@ class LimitsHold(Rule):
             self._within(seen)
 
     def _paced(self, seen: Seen) -> None:
-        pace = self.course.caps.pace * (SLOWED if seen.record.slowed else 1)
+        pace = seen.record.caps().pace * (SLOWED if seen.record.slowed else 1)
         quick = self.last is not None and seen.event.at - self.last < pace - 1e-9
         self.check(not quick, f"less than {pace:g} s between two begins")
 
     def _within(self, seen: Seen) -> None:
-        record, caps = seen.record, self.course.caps
+        record, caps = seen.record, seen.record.caps()
         gone = set(record.away())
         for act in seen.asked:
             self.allow(record, gone, act.index)
+            if act.index in gone:
+                self.away_before.add(act.turn)
             gone.add(act.index)
         if self.direction == "forward":
             self.check(record.failures() <= caps.failures, "went on after too many failures")
@@ -272,7 +284,7 @@ class LimitsHold(Rule):
 
 def no_room(course: Course, record: Record, gone: set[int], index: int) -> str:
     """Which limit forbids that one more host is away; empty: none does."""
-    caps, domains = course.caps, course.domains
+    caps, domains = record.caps(), course.domains
     down, most = sum(course.down), caps.unavailable
     if record.slowed and most > down:
         most = down + max(1, (most - down) // SLOWED)
@@ -636,6 +648,7 @@ class Explained(Rule):
             now,
             verb,  # type: ignore[arg-type]
             hold.by if hold else "",
+            verified="--sign" in options,
             point=options.get("--point", ""),
             scope="wave" if options.get("--scope") == "wave" else "all",
         )

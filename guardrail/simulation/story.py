@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+from guardrail.decide.overrides import clock
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
+from guardrail.decide.overrides import clock
 from guardrail.model.common import Origin
 from guardrail.model.gate import GateClass, Kind, Verdict
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
-from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
+from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
 
 ORIGIN = Origin("a made-up policy", "", 0)
@@ -125,6 +127,9 @@ class Said:
         more += [f"hosts {', '.join(said.hosts)}"] if said.hosts else []
         more += [f"scope {said.scope}"] if said.verb == "rollback" else []
         more += ["accepts churn"] if said.accept_churn else []
+        more += ["with a signature"] if said.verified else []
+        if said.verb == "override":
+            more += [f"{said.limit} {said.value:g} until {said.until:g} s"]
         return f"{said.by} says {said.verb} {' '.join(more)}".rstrip()
 
 
@@ -185,12 +190,17 @@ def story(seed: int) -> Story:
     operations = tuple(
         _with_windows(Random(f"{seed}/{number}"), each) for number, each in enumerate(operations)
     )
+    operations = tuple(
+        _owned(Random(f"{seed}/{number}/owners"), each) for number, each in enumerate(operations)
+    )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _behaviours(dice, number, operation.course)
         parts += _gates(dice, number, operation.course, horizon)
         parts += _people(dice, number, operation.course, horizon)
         parts += _troubles(dice, number, operation, horizon)
+        own = Random(f"{seed}/{number}/overrides")
+        parts += exceeding(own, number, operation.course, horizon)
     return Story(seed, operations, tuple(parts))
 
 
@@ -250,6 +260,23 @@ def _with_windows(dice: Random, planned: Planned) -> Planned:
     shut = tuple(Shut(one.closes_at, one.opens_at) for one in closed)
     calendar = Calendar(LAST, (rule,), closed, shut, shut if rule.binds_back else ())
     return replace(planned, course=replace(planned.course, host_timeout=60.0, calendar=calendar))
+
+
+OVERRIDES = 0.4
+"""The share of operations with limits that people override."""
+
+
+def _owned(dice: Random, planned: Planned) -> Planned:
+    """Some operations have a policy whose owners must agree when one of its limits is exceeded."""
+    caps = planned.course.caps
+    most = {"unavailable": caps.unavailable, "unavailablePerDomain": caps.unavailable_per_domain}
+    owned = [name for name in most if dice.random() < 0.4]
+    limits = tuple(
+        Limit(name, "", float(most[name]), "hosts", ORIGIN,
+              (Word("made-up", float(most[name]), ("cid", "dan")),))
+        for name in owned
+    )  # fmt: skip
+    return replace(planned, course=replace(planned.course, limits=limits))
 
 
 def _rules(dice: Random) -> tuple[GateRule, ...]:
@@ -328,21 +355,66 @@ def _people(dice: Random, number: int, course: Course, horizon: float) -> Iterab
         named = verb in ("retry", "skip") and dice.random() < 0.5
         yield Said(
             number,
-            Commanded(
+            _maybe_vouched(Commanded(
                 at, verb, by, "because", "start",
                 hosts=(f"host-{dice.randrange(course.hosts):03d}",) if named else (),
                 over=over if verb == "resume" else "",
                 scope=scope if verb == "rollback" else "all",
                 accept_churn=verb == "rollback" and dice.random() < 0.4,
-            ),
+            )),
         )  # fmt: skip
+
+
+def vouched(said: Commanded) -> Commanded:
+    """The same with a signature."""
+    return replace(said, verified=True, key=f"SHA256:{said.by}")
+
+
+def _maybe_vouched(said: Commanded) -> Commanded:
+    """Three of four who consent to something have signed; it hangs on the time, not on dice."""
+    consents = said.verb in ("approve", "rollback")
+    return vouched(said) if consents and int(said.at * 10) % 4 else said
+
+
+def exceeding(dice: Random, number: int, course: Course, horizon: float) -> Iterable[Part]:
+    """People who override limits for a while; some have no right to, and some are mistaken."""
+    if dice.random() >= OVERRIDES:
+        return
+    if dice.random() < 0.5:
+        yield from _well_made(dice, number, course)
+    for _ in range(dice.choice((1, 1, 2))):
+        at = round(dice.random() * horizon, 1)
+        limit = dice.choice(("unavailable", "unavailablePerDomain", "domainsAtOnce", "failures",
+                             "failures.consecutive", "pace.between", "wave"))  # fmt: skip
+        value, lasts = dice.choice((0.0, 1.0, 2.0, 3.0, 6.0)), dice.choice((5, 20, 60, 200, -5))
+        said = Commanded(
+            at, "override", dice.choice(PEOPLE), dice.choice(("because",) * 5 + ("",)),
+            limit=limit, value=value, until=float(int(at) + lasts),
+        )  # fmt: skip
+        yield Said(number, vouched(said) if dice.random() < 0.8 else said)
+        if dice.random() < 0.6:
+            point = f"override:{limit}={value:.10g}@{clock(said.until)}"
+            agrees = Commanded(at + dice.choice((1.0, 30.0)), "approve", "cid", point=point)
+            yield Said(number, vouched(agrees) if dice.random() < 0.8 else agrees)
+
+
+def _well_made(dice: Random, number: int, course: Course) -> Iterable[Part]:
+    """Somebody with a key has many hosts away for a while; they are slow to be ready."""
+    at, lasts = dice.choice((2.0, 20.0, 45.0)), dice.choice((10, 25, 60))
+    for limit in ("unavailable", "unavailablePerDomain", "domainsAtOnce"):
+        said = Commanded(at, "override", "bob", "because", limit=limit, value=6.0,
+                         until=at + lasts)  # fmt: skip
+        yield Said(number, vouched(said))
+    for index in range(course.hosts):
+        ready = dice.choice((0.1, 5.0, 8.0, 9.5))
+        yield Behaviour(number, index, 1, ready=ready, takes=dice.choice((5.0, 40.0)))
 
 
 def _helpful(number: int) -> Iterable[Part]:
     """People who come by now and then: they approve, retry what failed, go on with what waits."""
     for at in (3.0, 130.0, 290.0):
         for after, by in ((0.0, "bob"), (1.0, "cid")):
-            yield Said(number, Commanded(at + after, "approve", by, point="start"))
+            yield Said(number, vouched(Commanded(at + after, "approve", by, point="start")))
         if at > 100.0:
             yield Said(number, Commanded(at + 50.0, "retry", "bob"))
             yield Said(number, Commanded(at + 51.0, "resume", "bob"))

@@ -10,7 +10,7 @@ import heapq
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from random import Random
 from typing import Any
@@ -45,7 +45,16 @@ from guardrail.model.operation import (
     WatcherLost,
 )
 from guardrail.simulation.rules import Broken, Referee
-from guardrail.simulation.story import Behaviour, Noise, Planned, Said, Signal, Story, Trouble
+from guardrail.simulation.story import (
+    Behaviour,
+    Noise,
+    Planned,
+    Said,
+    Signal,
+    Story,
+    Trouble,
+    vouched,
+)
 from guardrail.twins import Begun, Markers, Moment, Turn, host_name, judgement
 
 SILENCE = 5.0
@@ -436,7 +445,7 @@ class World:
         if running.state.finished:
             return
         for by in ("bob", "cid"):
-            self._ask_for(running, Commanded(self.now, "approve", by, point="start"))
+            self._ask_for(running, vouched(Commanded(self.now, "approve", by, point="start")))
         self._ask_for(running, Commanded(self.now, "retry", "bob"))
         for by in ("ann", "bob", "cid"):
             self._ask_for(running, Commanded(self.now, "resume", by))
@@ -594,10 +603,7 @@ def _watcher_lost(turn: int, reason: str, at: float) -> Event:
 
 
 def _commanded(command: Commanded, at: float) -> Event:
-    return Commanded(
-        at, command.verb, command.by, command.reason, command.point, command.hosts, command.over,
-        command.scope, command.accept_churn,
-    )  # fmt: skip
+    return replace(command, at=at)
 
 
 @lru_cache(maxsize=8)

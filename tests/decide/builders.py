@@ -41,6 +41,11 @@ def say(at, verb, by="bob", **fields):
     return Commanded(float(at), verb, by, **fields)
 
 
+def signed(at, verb, by="bob", **fields):
+    """The same by somebody whose key was checked."""
+    return say(at, verb, by, verified=True, key=f"SHA256:{by}", **fields)
+
+
 # ---------------------------------------------------------------- hypothesis
 
 SAFE, HEALTH = (("a", "safety"),), (("b", "health"),)
@@ -117,6 +122,7 @@ def people(draw, hosts):
                 st.sampled_from(("", *PEOPLE)),
                 st.lists(st.integers(0, hosts - 1), max_size=2),
                 st.booleans(),
+                st.booleans(),
             ),
             max_size=8,
         )
@@ -132,8 +138,9 @@ def people(draw, hosts):
             hosts=tuple(f"host-{i:03d}" for i in which) if verb in ("retry", "skip") else (),
             scope="wave" if verb == "rollback" and len(which) == 1 else "all",
             accept_churn=verb == "rollback" and churn,
+            verified=vouched,
         )
-        for at, verb, by, over, which, churn in said
+        for at, verb, by, over, which, churn, vouched in said
     )
 
 
@@ -156,7 +163,7 @@ def helpful():
     """People who come by now and then: some approve, somebody retries, everybody resumes."""
     said = []
     for at in range(0, 600, 97):
-        said += [say(at + after, "approve", by, point="start")
+        said += [signed(at + after, "approve", by, point="start")
                  for after, by in ((0, "ann"), (1, "bob"), (45, "cid"))]  # fmt: skip
         said += [say(at + 50, "retry"), *(say(at + 51, "resume", by) for by in PEOPLE)]
     return tuple(said)

@@ -9,7 +9,7 @@ from guardrail.model.operation import Commanded
 from guardrail.simulation.rules import Referee
 from guardrail.twins import Begun, Script, Turn, Work, drive
 
-from builders import works
+from builders import signed, works
 
 
 def watched(run, *rules):
@@ -59,7 +59,7 @@ def helpers():
     """People who come by every five minutes: approve, retry what failed, go on with what waits."""
     said = []
     for at in range(1001, 30_000, 300):
-        said += [Commanded(float(at), "approve", by, point="start") for by in ("bob", "cid")]
+        said += [signed(float(at), "approve", by, point="start") for by in ("bob", "cid")]
         said.append(Commanded(at + 1.0, "retry", "bob"))
         said += [Commanded(at + 2.0, "resume", by) for by in ("ann", "bob", "cid")]
         if at > 1900:

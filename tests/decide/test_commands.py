@@ -7,7 +7,7 @@ from guardrail.decide.transition import decide
 from guardrail.model.plan import Caps
 from guardrail.twins import Script, Turn, Work, drive
 
-from builders import approval, course, say
+from builders import approval, course, say, signed
 
 
 def stopped(*, outcomes=("changed",), gates=(), people=(), approvals=(), until=100.0):
@@ -52,8 +52,8 @@ def test_refused(given, said, words):
 
 
 def test_approving_twice_is_refused():
-    state = stopped(approvals=(approval(count=2),), people=[say(9, "approve", point="start")])
-    why = refusal(state, say(100, "approve", point="start"))
+    state = stopped(approvals=(approval(count=2),), people=[signed(9, "approve", point="start")])
+    why = refusal(state, signed(100, "approve", point="start"))
     assert why == "bob has approved start already"
 
 
@@ -71,7 +71,7 @@ def test_while_aborting_nobody_pauses_or_aborts_again():
         ({"people": PAUSED}, say(100, "pause", "cid"), ["operator:bob", "operator:cid"]),
         ({"gates": BACK}, say(100, "resume"), []),
         ({"approvals": POINT}, say(100, "approve", point="start"), []),
-        ({"approvals": (approval(count=2),)}, say(100, "approve", point="start"),
+        ({"approvals": (approval(count=2),)}, signed(100, "approve", point="start"),
          ["approval:start"]),
         ({"outcomes": ("failed",)}, say(100, "retry"), []),
         ({"outcomes": ("failed",)}, say(100, "skip", hosts=("host-000",)), []),

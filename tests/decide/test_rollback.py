@@ -14,7 +14,7 @@ from guardrail.model.plan import Caps
 from guardrail.twins import Turn
 
 import checks
-from builders import course, gate, say
+from builders import course, gate, say, signed
 from small import begins, drive_on, go, held, hosts, span
 
 TWO = (gate("margin"), gate("health", kind="health"))
@@ -198,7 +198,7 @@ def test_recovered_is_good_for_so_long_without_a_break():
 @pytest.mark.parametrize("said", [[("bob", 60)], [("bob", 60), ("bob", 70)]])
 def test_one_person_does_not_break_the_glass(said):
     fails = [Turn(40.0, "margin", "fail")]
-    people = [say(at, "rollback", by, accept_churn=True) for by, at in said]
+    people = [signed(at, "rollback", by, accept_churn=True) for by, at in said]
     run = tried(course(1, 3), people=people, gates=fails, until=5000.0)
     assert back(run) == []
     assert run.state.direction == "back"
@@ -206,10 +206,25 @@ def test_one_person_does_not_break_the_glass(said):
 
 def test_two_people_break_the_glass_and_limits_still_hold():
     fails = [Turn(40.0, "margin", "fail")]
-    people = [say(60, "rollback", accept_churn=True), say(90, "rollback", "cid", accept_churn=True)]
+    said = {"accept_churn": True}
+    people = [signed(60, "rollback", **said), signed(90, "rollback", "cid", **said)]
     run = tried(course(1, 3), people=people, gates=fails)
     assert back(run) == [(110.0, 1), (145.0, 0)]
     assert run.state.phase == "rolled_back"
+
+
+def test_names_that_nobody_vouches_for_do_not_break_the_glass():
+    fails = [Turn(40.0, "margin", "fail")]
+    people = [
+        say(50, "rollback"),
+        signed(60, "rollback", accept_churn=True),
+        *(say(at, "rollback", by, accept_churn=True) for at, by in ((70, "cid"), (80, "dan"))),
+    ]
+    run = tried(course(1, 3), people=people, gates=fails, until=5000.0)
+    assert run.state.churn_accepted == ("bob",)
+    assert back(run) == []
+    why = refusal(run.state, say(5000, "rollback", "cid", accept_churn=True))
+    assert "nobody vouches for the name cid" in why
 
 
 # ---------------------------------------------------------------- hosts that do not go back

@@ -17,7 +17,7 @@ from guardrail.model.operation import (
 from guardrail.model.plan import Caps
 from guardrail.twins import Script, Turn, Work, drive, judgement
 
-from builders import approval, course, gate, say
+from builders import approval, course, gate, say, signed
 from small import begins, drive_on, go, held, hosts, span
 
 # ---------------------------------------------------------------- the plain case
@@ -122,7 +122,7 @@ def test_inconclusive_with_a_timed_bake_behind_it():
 def test_an_approval_wants_distinct_people_who_did_not_ask():
     plan = course(1, approvals=[approval(count=2)])
     said = [("ann", 2), ("bob", 3), ("bob", 4), ("cid", 5)]
-    run = go(plan, people=[say(at, "approve", by, point="start") for by, at in said])
+    run = go(plan, people=[signed(at, "approve", by, point="start") for by, at in said])
     assert span(run, "approval:start") == (0.0, 5.0)
     assert begins(run) == [(5.0, 0)]
 

@@ -10,7 +10,7 @@ from guardrail.decide.way_back import in_words, way_back
 from guardrail.model.operation import Commanded
 from guardrail.twins import Script, Turn, Work, drive
 
-from builders import course, say
+from builders import course, say, signed
 
 FAIL = Turn(40.0, "margin", "fail")
 
@@ -21,7 +21,8 @@ def at(until, *, plan=None, gates=(), people=(), outcome="changed"):
 
 
 def ask(state, now=60.0, *, scope="all", churn=False, by="ann"):
-    return way_back(state, Commanded(now, "rollback", by, scope=scope, accept_churn=churn))
+    said = Commanded(now, "rollback", by, scope=scope, accept_churn=churn, verified=churn)
+    return way_back(state, said)
 
 
 def test_it_names_the_hosts_that_then_go_back():
@@ -52,7 +53,7 @@ def test_a_failing_safety_gate_is_named_as_what_it_waits_for():
 
 def test_with_two_who_accept_churn_no_gate_binds_and_limits_do():
     state = at(60.0, gates=[FAIL])
-    one = decide(state, Commanded(60.0, "rollback", "ann", accept_churn=True)).state
+    one = decide(state, signed(60.0, "rollback", "ann", accept_churn=True)).state
     way = ask(one, 61.0, churn=True, by="bob")
     assert [gate.binds for gate in way.gates] == [False]
     assert way.holds == ()

@@ -15,10 +15,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
+from guardrail.decide.signing import statement
 from guardrail.model import messages
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Amount
 from guardrail.model.fleet import Fleet, HostList
+from guardrail.model.identity import Signed, Signer
 from guardrail.model.journal import Entry, Head
 from guardrail.model.messages import (
     HostAnswer,
@@ -40,6 +42,15 @@ from guardrail.model.plan import Course
 from guardrail.model.rollout import Rollout
 from guardrail.twins import Turn, TwinJournal, judgement
 from guardrail_workflows.worker import make_worker
+
+
+@activity.defn(name=messages.CHECK_SIGNATURE)
+async def check_signature(signed: Signed) -> Signer:
+    """A made-up signature is a name and the text; real ones are in tests/edges."""
+    name, _, text = signed.signature.partition("\n")
+    if text != signed.text:
+        return Signer(problem="not over this text")
+    return Signer(name, (), f"SHA256:{name}")
 
 
 @dataclass
@@ -116,7 +127,8 @@ class World:
 
     @property
     def activities(self):
-        return [self.plan, self.load, self.change, self.watch, self.record, self.read_again]
+        mine = [check_signature, self.plan, self.load, self.change, self.watch]
+        return [*mine, self.record, self.read_again]
 
 
 @dataclass
@@ -127,8 +139,12 @@ class Running:
     handle: WorkflowHandle
     name: str
 
-    async def say(self, verb, by="bob", *, ident=None, **fields) -> Said:
+    async def say(self, verb, by="bob", *, ident=None, sign="", **fields) -> Said:
+        """sign: whose made-up signature is put below it."""
         say = Say(ident or uuid.uuid4().hex, verb, by, **fields)
+        if sign:
+            text = statement(self.name, self.world.course.plan, say)
+            say = replace(say, signature=f"{sign}\n{text}")
         return await self.handle.execute_update(messages.UPDATE, say, result_type=Said)
 
     async def status(self) -> Status:

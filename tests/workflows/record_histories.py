@@ -11,6 +11,7 @@ of what is decided (CONTRIBUTING.md, Releasing).
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -141,9 +142,21 @@ async def approved(client: Client, name: str) -> None:
     point = ApprovalPoint("start", 0, 2, True, Origin("policy test", "test.yaml", 1))
     async with operation(client, name, World(course(2, approvals=(point,)), client)) as op:
         await op.until(holds("approval:start"))
-        await op.say("approve", by="cid", point="start", ident="1")
-        await op.say("approve", by="dee", point="start", ident="2")
+        await op.say("approve", sign="cid", point="start", ident="1")
+        await op.say("approve", sign="dee", point="start", ident="2")
         await ends(op, "completed", changed=2)
+
+
+async def overridden(client: Client, name: str) -> None:
+    """A limit is exceeded for a while; one that was asked for and taken back has no history."""
+    world = World(course(1, 6, unavailable=1), client, takes=0.6)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 1)
+        until = float(int(time.time()) + 3)
+        said = {"limit": "unavailable", "value": 2.0, "until": until, "reason": "late"}
+        await op.say("override", ident="1", **said)
+        await op.until(lambda s: not s.overrides)
+        await ends(op, "completed", changed=6)
 
 
 async def unknown_retried(client: Client, name: str) -> None:
@@ -233,6 +246,7 @@ SCENARIOS: dict[str, Scenario] = {
     "watcher-lost": watcher_lost,
     "paused": paused,
     "approved": approved,
+    "overridden": overridden,
     "unknown-retried": unknown_retried,
     "failed-skipped": failed_skipped,
     "aborted": aborted,

@@ -55,6 +55,7 @@ from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows.fleet_watch import FleetWatch
 from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, change_host
+from guardrail_workflows.identity import Identity
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.watching import watch
 
@@ -78,12 +79,14 @@ FIRST_BEAT = 1.0
 
 @dataclass(slots=True)
 class Activities:
-    """The activities of one worker. `source`: its folder of documents."""
+    """The activities of one worker. `source`: its folder of documents. signers: its file of allowed
+    signers; None: the one in that folder."""
 
     client: Client
     source: Path
     store: PlanStore
     journal: Journal
+    signers: Path | None = None
     permits: Permits = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict)
@@ -103,6 +106,7 @@ class Activities:
             self.keep_lease,
             self.end_lease,
             self.record,
+            Identity.of(self.source, self.signers).check_signature,
         )
 
     # ------------------------------------------------------------ planning

@@ -20,9 +20,11 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
+    from guardrail.decide.signing import refuse_unchecked
     from guardrail.decide.transition import decide
     from guardrail.decide.way_back import way_back
     from guardrail.model import messages
+    from guardrail.model.identity import Signer
     from guardrail.model.journal import Pairs
     from guardrail.model.messages import (
         FleetTold,
@@ -65,6 +67,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail_workflows.keeping import Keeper
     from guardrail_workflows.read_again import read_again
     from guardrail_workflows.recorder import Recorder
+    from guardrail_workflows.signed import signer_of
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
@@ -358,7 +361,7 @@ class RolloutWorkflow:
     @workflow.query(name=messages.WAY_BACK)
     def would_go_back(self, say: Say) -> WayBack:
         """What a rollback would do now; nothing is changed."""
-        return way_back(self.state, self._command(say, self.clock.now))
+        return way_back(self.state, self._command(say, self.clock.now, Signer(say.by)))
 
     @workflow.query(name=messages.MAY_BEGIN)
     def may_begin(self) -> MayBegin:
@@ -399,10 +402,14 @@ class RolloutWorkflow:
         if self.loading:
             await workflow.wait_condition(lambda: not self.loading)
             self._may_be_said(say)
+        signer = Signer()
+        if say.signature:
+            signer = await signer_of(say, self.state.name, self.state.course.plan)
+            self._refuse(say, signer)
         known = dict(self.answered).get(say.id)
         if known is not None:
             return known
-        command = self._command(say, self._heard(say.at))
+        command = self._command(say, self._heard(say.at), signer)
         self._happen(command)
         holds = tuple(hold.name for hold in self.state.holds)
         said = Said(answer(self.state, command), len(self.state.in_flight), holds)
@@ -416,21 +423,36 @@ class RolloutWorkflow:
             return
         if self.state.phase == "planned":
             raise ApplicationError("it is still being planned; say it again then", type="Refused")
-        why = refusal(self.state, self._command(say, self.clock.now))
-        if why is not None:
+        if say.signature:  # who says it is known once it has been checked
+            over = self.state.finished
+            why = refuse_unchecked(say.verb, say.signature, finished=over)
+            if why is not None:
+                raise ApplicationError(why, type="Refused")
+            return
+        self._refuse(say, Signer())
+
+    def _refuse(self, say: Say, signer: Signer) -> None:
+        why = refusal(self.state, self._command(say, self.clock.now, signer))
+        if why is not None and say.id not in dict(self.answered):
             raise ApplicationError(why, type="Refused")
 
-    def _command(self, say: Say, at: float) -> Commanded:
+    def _command(self, say: Say, at: float, signer: Signer) -> Commanded:
         return Commanded(
             at,
             say.verb,
-            say.by,
+            signer.name or say.by,
             say.reason,
             say.point,
             say.hosts,
             say.over,
             say.scope,
             say.accept_churn,
+            verified=bool(signer.name),
+            key=signer.key,
+            groups=signer.groups,
+            limit=say.limit,
+            value=say.value,
+            until=say.until,
         )
 
 

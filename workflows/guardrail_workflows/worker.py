@@ -101,6 +101,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--source", required=True, type=Path, help="policies, changes, gates")
     parser.add_argument("--store", required=True, help="where plans are kept, an fsspec URL")
     parser.add_argument("--journal", required=True, help="what is kept for good, an fsspec URL")
+    parser.add_argument("--allowed-signers", type=Path, help="whose signatures count")
     parser.add_argument("--build-id", default="", help="pin operations to this build")
     parser.add_argument("--deployment", default=messages.DEPLOYMENT)
     parser.add_argument("--current", action="store_true", help="new operations go to this build")
@@ -116,7 +117,9 @@ async def _run(given: argparse.Namespace) -> None:
     config["target_host"], config["namespace"] = given.address, given.namespace
     client = await Client.connect(**config, data_converter=CONVERTER)
     journal = journal_at(given.journal)
-    activities = Activities(client, given.source, store_of(given.store), journal)
+    activities = Activities(
+        client, given.source, store_of(given.store), journal, given.allowed_signers
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
