@@ -7,6 +7,7 @@ the place each comes from. A large fleet is shortened in the middle, and says by
 from collections import Counter
 from collections.abc import Sequence
 
+from guardrail.cli.plan_more import about_waves
 from guardrail.cli.text import (
     Line,
     Look,
@@ -98,7 +99,7 @@ def waves(plan: Plan, look: Look) -> list[Line]:
         ]
         for number, wave in enumerate(plan.waves, 1)
     ]
-    return rows + _table(cells, look)
+    return rows + _table(cells, look) + about_waves(plan, look)
 
 
 def hosts(plan: Plan, look: Look, *, everything: bool) -> list[Line]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from guardrail.decide import canaries
 from guardrail.decide.budget import budget_of, churn_rows
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
@@ -98,6 +99,7 @@ def make_plan(
         ),
         rollback_when=care.rollback_when.value,
         calendar=expand((stated.value for stated in care.windows), now),
+        canaries=canaries.covered(ordered, waves, rollout.order, versions),
     )
     open_seconds, ends = seconds_expected(plan, seconds_per_host), done_at(plan, seconds_per_host)
     seconds = open_seconds if ends is None else ends - now
@@ -106,7 +108,11 @@ def make_plan(
         seconds_expected=seconds,
         seconds_closed=max(0.0, seconds - open_seconds),
         refusals=(*refusals(plan, request, found, care), *never_fits(plan, ends)),
-        warnings=(*warnings(plan, found), *closed_now(plan, ends)),
+        warnings=(
+            *warnings(plan, found),
+            *canaries.warnings(plan.canaries),
+            *closed_now(plan, ends),
+        ),
     )
 
 

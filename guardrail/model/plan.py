@@ -181,6 +181,24 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """Hosts that are alike in what canaries are picked by, and how many there are."""
+
+    facts: tuple[str, ...]
+    hosts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """What the first stage tries. kinds: how many there are; missing: those it has none of."""
+
+    facts: tuple[str, ...]
+    stage: str
+    kinds: int
+    missing: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The whole plan. `digest` is that of its stored form (see edges/store).
 
@@ -217,4 +235,5 @@ class Plan:
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
     seconds_closed: float = 0.0
+    canaries: Canaries | None = None
     budget: Budget = NO_BUDGET
