@@ -13,7 +13,10 @@ from typing import Any
 from guardrail.decide import (
     bits,
     carry,
+    catalog,
+    catalog_holds,
     commands,
+    downs,
     explain,
     holds,
     learn,
@@ -557,6 +560,46 @@ def silent_for_good(state: State, now: float) -> Any:
 
 
 TOLD = still_true.told
+# ---------------------------------------------------------------- faults about the catalog
+
+
+def nobody_is_down(state: State) -> Any:
+    return 0
+
+
+def anybody_may_leave(state: State, hosts: int, now: float) -> Any:
+    return hosts
+
+
+def only_ours(state: State, limit: Any, now: float) -> Any:
+    return tuple(one for one in WITHIN(state, limit, now) if one.turn)
+
+
+def not_expected(state: State, index: int, turn: int, now: float) -> Any:
+    return state
+
+
+def as_it_is(one: Any, turns: Any, now: float) -> Any:
+    return one
+
+
+def always_good(state: State) -> Any:
+    return True
+
+
+def no_catalog_hold(state: State, now: float) -> Any:
+    return state
+
+
+def nothing_survives(hold: Hold) -> Any:
+    return False
+
+
+def no_moments(state: State, now: float) -> Any:
+    return []
+
+
+WITHIN = catalog.within
 WATCH_ANEW = learn._watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
 ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
@@ -588,6 +631,10 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("resume clears every hold", commands.VERBS, "resume", resume_clears_everything),
         ("an unknown host is not held", learn.OUTCOMES, "unknown", unknown_without_hold),
         ("failures are not held", limits, "too_many_failures", no_failures),
+        ("churn that is used up is not held", catalog_holds, "_churn", no_catalog_hold),
+        ("a silent catalog is not held", catalog_holds, "_silence", no_catalog_hold),
+        ("hosts newly down are not held", catalog_holds, "_down", no_catalog_hold),
+        ("a turn round gives the budget back", catalog_holds, "survives_a_turn", nothing_survives),
     ],
     "inconclusive_never_advances": [
         ("a gate not judged yet passes", holds, "passing_since", unjudged_passes),
@@ -609,6 +656,12 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("half the gap", limits, "next_begin_at", half_pace),
         ("one failure too many", limits, "too_many_failures", one_failure_more),
         ("failures in a row do not count", limits, "too_many_failures", no_row),
+        ("hosts newly down do not count", downs, "newly", nobody_is_down),
+        ("departures are not counted", catalog, "permitted", anybody_may_leave),
+        ("what others took is there for us", catalog, "within", only_ours),
+        ("only what was seen counts", catalog, "asked", not_expected),
+        ("who stands ready for long has left", catalog, "_may_still", as_it_is),
+        ("asked though the catalog is silent", holds, "catalog_is_good", always_good),
         ("an override never ends", overriding, "expire", never_over),
         ("the end of an override has no alarm", overrides, "next_end", no_end),
         ("hosts asked under an override still begin", overriding, "exceeded", no_failures),
@@ -695,6 +748,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("the bake has no alarm", transition, "_moments", wake_without("bake")),
         ("the calendar has no alarm", windows, "edges", no_edges),
         ("the pace has no alarm", transition, "_moments", wake_without("pace")),
+        ("the catalog's holds have no alarm", catalog_holds, "moments", no_moments),
         ("evidence holds never end", holds, "good_again_at", never_good_again),
         ("a bake of no seconds never ends", transition, "begin_hosts", no_settling),
         ("not begun is lost", learn.OUTCOMES, "not_begun", not_begun_is_lost),
@@ -731,6 +785,9 @@ FAULTS: tuple[Fault, ...] = tuple(
 
 MODULES = (
     carry,
+    catalog,
+    catalog_holds,
+    downs,
     holds,
     learn,
     limits,

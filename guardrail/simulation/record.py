@@ -14,6 +14,7 @@ from guardrail.model.gate import Verdict
 from guardrail.model.operation import (
     Commanded,
     Direction,
+    FleetSeen,
     GateJudged,
     HostAnswered,
     HostFound,
@@ -23,6 +24,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Caps, Course, GateRule
 from guardrail.simulation.exceeding import Exceeding
+from guardrail.simulation.service import CATALOG, Books
 from guardrail.twins import Moment
 
 EXACT = 1e-6
@@ -77,9 +79,11 @@ class Record:
     reading: int = 0
     unread: bool = False
     excused: float = 0.0
+    books: Books = field(init=False)
 
     def __post_init__(self) -> None:
         self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}
+        self.books = Books(self.course)
         self.exceeding = Exceeding(self.course)
 
     # ------------------------------------------------------------ one moment more
@@ -92,6 +96,7 @@ class Record:
         self.missed = due if late else None
         self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
         self.exceeding.goes_on(event.at)
+        self.books.at = event.at
         self._learn(event)
         self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
@@ -102,6 +107,7 @@ class Record:
         """Take in what was asked for in this moment (after the rules have looked at it)."""
         for act in moment.asked:
             self.open[act.index] = (act.turn, self.direction)
+            self.books.asks(act.index, act.turn, self.at)
             self.gone_back = self.gone_back or self.direction == "back"
         for read in moment.reads:
             self.reading = read.turn
@@ -118,6 +124,9 @@ class Record:
     def _on_gate_judged(self, event: GateJudged) -> None:
         if event.turn == self.watch_turn:
             self._judged(event)
+
+    def _on_fleet_seen(self, event: FleetSeen) -> None:
+        self.books.sees(event, self.watch_turn, self.ours())
 
     def _on_commanded(self, event: Commanded) -> None:
         self._said(event)
@@ -174,6 +183,7 @@ class Record:
 
     def _watch_again(self, at: float) -> None:
         self.watch_turn += 1
+        self.books.anew(at)
         self.verdicts = dict.fromkeys(self.verdicts, (None, at))
 
     def _gate_holds_end(self) -> None:
@@ -199,19 +209,22 @@ class Record:
     def binding_gates_pass(self) -> bool:
         """Whether each gate that may stand in the way passes."""
         rules = self.course.gates
-        return all(self.verdicts[r.name][0] == "pass" for r in rules if self.binds(r))
+        passing = all(self.verdicts[r.name][0] == "pass" for r in rules if self.binds(r))
+        return passing and self.books.good
 
     def holds_back(self, name: str) -> bool:
         """Whether a hold of that name stands in the way of the present direction."""
         if self.direction == "forward":
             return True
         kind, _, about = name.partition(":")
-        if kind in ("gate", "evidence"):
+        if kind in ("gate", "evidence") and name != CATALOG:
             return any(self.binds(rule) for rule in self.course.gates if rule.name == about)
         return kind != "approval"
 
     def missing_from(self) -> Iterator[tuple[str, float]]:
         """When missing evidence must be held, by gate."""
+        if self.books.silent_since is not None:
+            yield "catalog", self.books.silent_since + self.course.budget.grace
         for rule in self.course.gates:
             verdict, since = self.verdicts[rule.name]
             if verdict is None:
@@ -230,6 +243,7 @@ class Record:
     def _answered(self, event: HostAnswered) -> None:
         index, outcome = event.index, event.outcome
         _, asked = self.open.pop(index)
+        self.books.answers(event)
         if outcome == "gone":
             self._leave(index)
         elif asked == "forward" and self.direction == "back":
@@ -284,6 +298,10 @@ class Record:
         """The hosts that are, or may be, not serving because of this operation."""
         kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
         return self.open.keys() | kept | self.astray
+
+    def ours(self) -> set[int]:
+        """Hosts that are not down by themselves: away, or given up by a person."""
+        return self.away() | self.aside
 
     def silent(self) -> set[int]:
         """Hosts that must be named by a hold."""
@@ -387,6 +405,7 @@ class Record:
     def _resumed(self, event: Commanded) -> None:
         if event.over and not (event.reason and event.over in self.paused):
             return
+        self.books.resumed(self.ours())
         self.paused -= {event.by, event.over}
         self.gate_holds -= {gate for gate, (v, _) in self.verdicts.items() if v == "pass"}
 
@@ -432,6 +451,7 @@ class Record:
             names.add("abort")
         if self.unwritten:
             names.add("journal")
+        names |= self.books.must_hold(self.ours())
         if self.exceeding.over:
             names.add("override")
         if self.unread or "silent" in self.stuck.values():

@@ -24,6 +24,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Course
 from guardrail.simulation.record import Record
+from guardrail.simulation.service import CATALOG, CHURN, DOWN
 from guardrail.twins import Begun, Moment, host_name
 
 LATE = 1.3 + 1e-9
@@ -139,6 +140,10 @@ class NoStartUnderHold(Rule):
 def ended(name: str, event: Event, record: Record) -> bool:
     """Whether that hold may end with that event."""
     kind, _, about = name.partition(":")
+    if name in (CATALOG, CHURN, DOWN):
+        return record.books.may_end(name, record.ours())
+    if name == "limit:unavailable" and event.kind == "fleet_seen":
+        return True  # hosts that were down serve again
     said = event if isinstance(event, Commanded) else None
     verb = said.verb if said else ""
     if kind == "operator" and said:
@@ -288,15 +293,49 @@ def no_room(course: Course, record: Record, gone: set[int], index: int) -> str:
     down, most = sum(course.down), caps.unavailable
     if record.slowed and most > down:
         most = down + max(1, (most - down) // SLOWED)
+    down += len(record.books.down - gone - record.aside)
     if len(gone) + down >= most:
         return f"{len(gone)} away and {down} down, {most} allowed"
     mine = domains[index]
     counts = Counter(domains[i] for i in gone)
-    if counts[mine] + course.down[mine] >= caps.unavailable_per_domain:
-        return f"domain {mine} has {counts[mine]} away and {course.down[mine]} down"
+    out = course.down[mine]
+    out += sum(domains[i] == mine for i in record.books.down - gone - record.aside)
+    if counts[mine] + out >= caps.unavailable_per_domain:
+        return f"domain {mine} has {counts[mine]} away and {out} down"
     if mine not in counts and len(counts) >= caps.domains_at_once:
         return f"hosts of {len(counts)} domains are away"
     return ""
+
+
+class ChurnHolds(Rule):
+    """No host that will leave the catalog is asked, and none leaves it, beyond what may leave."""
+
+    name = "limits_hold"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.left: list[float] = []
+
+    def observe(self, seen: Seen) -> None:
+        books, turns = seen.record.books, {turn for turn, _ in seen.record.open.values()}
+        known = books.good or not seen.asked
+        self.check(known, "asked while nobody knows who left the catalog")
+        asked = [act for act in seen.asked if self.leaves(act.index)]
+        for limit in self.course.budget.churn:
+            count = books.count(limit, turns) + len(asked)
+            self.check(not asked or count <= limit.departures, f"{count} may leave, not {limit}")
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        if not self.leaves(begun.index):
+            return
+        self.left.append(begun.at)
+        for limit in self.course.budget.churn:
+            count = sum(at > begun.at - limit.per for at in self.left)
+            self.check(count <= limit.departures, f"{count} have left, not {limit}")
+
+    def leaves(self, index: int) -> bool:
+        """Whether a restart takes this host's node out of the catalog."""
+        return any(begin <= index < end for begin, end in self.course.budget.leaving)
 
 
 # ---------------------------------------------------------------- 4
@@ -718,6 +757,7 @@ RULES: tuple[type[Rule], ...] = (
     InconclusiveNeverAdvances,
     RollbackObeysLimits,
     LimitsHold,
+    ChurnHolds,
     WindowsHold,
     OneChangePerHost,
     ResumeBakesFirst,

@@ -17,6 +17,7 @@ from guardrail.model.gate import GateClass, Kind, Verdict
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
+from guardrail.simulation.service import followed, happenings
 
 ORIGIN = Origin("a made-up policy", "", 0)
 PEOPLE = ("ann", "bob", "cid")
@@ -32,6 +33,9 @@ TroubleKind = Literal[
     "a host cannot be reached",
     "the journal cannot be written",
     "a host is put back by hand",
+    "a node leaves",
+    "a host falls",
+    "the catalog is silent",
 ]
 
 
@@ -193,8 +197,13 @@ def story(seed: int) -> Story:
     operations = tuple(
         _owned(Random(f"{seed}/{number}/owners"), each) for number, each in enumerate(operations)
     )
+    operations = tuple(
+        replace(each, course=followed(Random(f"{seed}/{number}/catalog"), each.course))
+        for number, each in enumerate(operations)
+    )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
+        parts += _catalog(Random(f"{seed}/{number}/service"), number, operation, horizon)
         parts += _behaviours(dice, number, operation.course)
         parts += _gates(dice, number, operation.course, horizon)
         parts += _people(dice, number, operation.course, horizon)
@@ -441,6 +450,13 @@ def _troubles(dice: Random, number: int, operation: Planned, horizon: float) -> 
             length = 3600.0  # or its clock jumps: it is the same to the engine
         host = operation.first_host + dice.randrange(operation.course.hosts)
         yield Trouble(round(dice.random() * horizon, 1), number, kind, length, host)
+
+
+def _catalog(dice: Random, number: int, operation: Planned, horizon: float) -> Iterable[Part]:
+    """Nodes leave the catalog, hosts fall, and it is silent."""
+    for kind, at, length in happenings(dice, operation.course, horizon):
+        host = operation.first_host + dice.randrange(operation.course.hosts)
+        yield Trouble(at, number, kind, length, host)  # type: ignore[arg-type]
 
 
 LASTING = (

@@ -44,7 +44,9 @@ from guardrail.model.operation import (
     WatchAgain,
     WatcherLost,
 )
+from guardrail.simulation import service
 from guardrail.simulation.rules import Broken, Referee
+from guardrail.simulation.service import Service
 from guardrail.simulation.story import (
     Behaviour,
     Noise,
@@ -117,6 +119,7 @@ class Running:
     read_at: dict[int, float] = field(default_factory=dict)
     known_at: list[float] = field(default_factory=list)
     known: list[State] = field(default_factory=list)
+    service: Service = field(default_factory=Service)
 
 
 @dataclass(slots=True)
@@ -324,6 +327,7 @@ class World:
         if self.lines is not None:
             self._line(running, f"host {begin.index} begins (turn {begin.turn})")
         running.referee.begun(begun)
+        service.restarts(self, running, begin.index)
         self._answer(running, attempt, outcome, takes)
 
     def _stopped(self, attempt: Attempt, again: Callable[[], None]) -> bool:
@@ -395,6 +399,7 @@ class World:
             else:
                 first = partial(self._report, running, watching, rule.name)
             self.at(self.now + running.planned.first_report, first)
+        service.watch(self, running, watching)
 
     def _report(self, running: Running, watching: Watching, gate: str) -> None:
         if watching.alive:
@@ -557,6 +562,9 @@ TROUBLES: dict[str, Callable[[World, Running, Trouble], None]] = {
     "it is drained": World._continues,
     "a host cannot be reached": World._cut_off,
     "the journal cannot be written": World._journal_fails,
+    "a node leaves": service.trouble,
+    "a host falls": service.trouble,
+    "the catalog is silent": service.trouble,
     "a host is put back by hand": World._put_back,
 }
 

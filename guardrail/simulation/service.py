@@ -1,0 +1,281 @@
+"""What does the catalog show while a story is told, and what must an operation make of it?
+
+`Service` is the catalog of a made-up fleet: nodes leave it and come back, hosts fall, and it is
+silent for a while. `Books` is what the record knows of it, counted anew from the events alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from guardrail.model.budget import Budget, ChurnLimit, Departure, Fallen
+from guardrail.model.common import Origin
+from guardrail.model.operation import FleetSeen, HostAnswered
+from guardrail.model.plan import Course
+from guardrail.twins import host_name
+
+ORIGIN = Origin("a made-up policy", "", 0)
+AWAY = 5.0
+"""Seconds for which a node is out of the catalog when its agent restarts."""
+TOLD_AGAIN = 3.0
+SETTLES = 2.0
+HOUR, LATELY = 3600.0, 1800.0
+NEAR = 0.01
+NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
+CATALOG, CHURN, DOWN = "evidence:catalog", "limit:churn", "limit:down"
+
+
+# ---------------------------------------------------------------- from a seed
+
+
+def followed(dice: Random, course: Course) -> Course:
+    """Some courses with a catalog, and limits on what may leave it."""
+    if dice.random() < 0.5:
+        return course
+    hosts = course.hosts
+    limits = [
+        ChurnLimit(dice.choice((1, 2, 3)), dice.choice((20.0, 60.0, 200.0)), ORIGIN)
+        for _ in range(dice.choice((0, 1, 1, 2)))
+    ]
+    leaving = dice.choice((((0, hosts),), ((0, hosts),), ((0, hosts // 2),), ()))
+    critical = dice.choice(((), (), ((0, hosts),), ((hosts // 2, hosts),)))
+    budget = Budget(
+        follow=True,
+        grace=10.0,
+        good_for=20.0,
+        churn=tuple(limits),
+        leaving=tuple((begin, end) for begin, end in leaving if begin < end),
+        critical=tuple((begin, end) for begin, end in critical if begin < end),
+        falls=dice.choice((0, 2, 3)),
+    )
+    return replace(course, budget=budget)
+
+
+def happenings(dice: Random, course: Course, horizon: float) -> Iterable[tuple[str, float, float]]:
+    """What happens to the catalog by itself: kind, when, for how long."""
+    if not course.budget.follow:
+        return
+    for _ in range(dice.choice((0, 0, 1, 2, 5))):
+        kind = dice.choice((*("a node leaves",) * 3, "a host falls", "the catalog is silent"))
+        length = AWAY if kind == "a node leaves" else dice.choice((3.0, 15.0, 60.0))
+        yield kind, round(dice.random() * horizon, 1), length
+
+
+# ---------------------------------------------------------------- the catalog
+
+
+@dataclass(slots=True)
+class Service:
+    """The catalog, as one operation's watch sees it. `down` are plan indexes."""
+
+    out: dict[int, float] = field(default_factory=dict)
+    fallen: dict[int, float] = field(default_factory=dict)
+    silent_until: float = -1.0
+    untold: list[Departure] = field(default_factory=list)
+    known: int = 0
+    index: int = 1
+
+    def down(self, now: float) -> int:
+        """The set of the plan's hosts that do not serve now."""
+        late = {i for part in (self.out, self.fallen) for i, until in part.items() if until > now}
+        return sum(1 << index for index in late)
+
+
+def watch(world: Any, running: Any, watching: Any) -> None:
+    """A watch begins: it tells of the catalog when it tells of the gates."""
+    if running.state.course.budget.follow:
+        running.service.known = running.state.down_now
+        world.at(world.now + running.planned.first_report, partial(tell, world, running, watching))
+
+
+def tell(world: Any, running: Any, watching: Any, *, again: bool = True) -> None:
+    """The present state, if this watch lives; hosts that are down are told once more."""
+    course, service = running.state.course, running.service
+    if not course.budget.follow or not watching.alive or watching is not running.watching:
+        return
+    turn = watching.turn
+    if world.now < service.silent_until:
+        world._tell(running, lambda at: FleetSeen(at, turn, "it is silent"))
+        return
+    service.index += 1
+    down, left = service.down(world.now), tuple(service.untold)
+    new = [index for index in range(course.hosts) if (down & ~service.known) >> index & 1]
+    fallen = tuple(Fallen(world.now, i, host_name(i), "not in the catalog") for i in new)
+    service.untold, service.known = [], down
+    seen = FleetSeen(world.now, turn, "", service.index, left, f"{down:x}", fallen)
+    world._tell(running, lambda at: replace(seen, at=at))
+    if down and again:
+        world.at(world.now + TOLD_AGAIN, partial(tell, world, running, watching, again=False))
+
+
+def restarts(world: Any, running: Any, index: int) -> None:
+    """A host's agent restarts: its node leaves and comes back, or stays registered."""
+    spans = running.state.course.budget.leaving
+    if any(begin <= index < end for begin, end in spans):
+        leaves(world, running, index, AWAY)
+
+
+def leaves(world: Any, running: Any, index: int, length: float) -> None:
+    """A node leaves the catalog for a while."""
+    service = running.service
+    service.untold.append(Departure(world.now, host_name(index), index))
+    service.out[index] = max(world.now + length, service.out.get(index, 0.0))
+    _now_and_later(world, running, length)
+
+
+def falls(world: Any, running: Any, index: int, length: float) -> None:
+    """A host has a critical check for a while."""
+    running.service.fallen[index] = world.now + length
+    _now_and_later(world, running, length)
+
+
+def is_silent(world: Any, running: Any, length: float) -> None:
+    """The catalog does not answer for a while."""
+    running.service.silent_until = world.now + length
+    _now_and_later(world, running, length)
+
+
+def _now_and_later(world: Any, running: Any, length: float) -> None:
+    tell(world, running, running.watching)
+    world.at(world.now + length, lambda: tell(world, running, running.watching))
+
+
+def trouble(world: Any, running: Any, part: Any) -> None:
+    """One of the happenings; `part.host` counts from the fleet's first host."""
+    index = (part.host - running.planned.first_host) % running.state.course.hosts
+    if part.kind == "the catalog is silent":
+        is_silent(world, running, part.length)
+    elif part.kind == "a host falls":
+        falls(world, running, index, part.length)
+    else:
+        leaves(world, running, index, part.length)
+
+
+# ---------------------------------------------------------------- the books
+
+
+@dataclass(slots=True)
+class Left:
+    """A departure: expected of a turn, or seen."""
+
+    at: float
+    index: int
+    turn: int
+    seen: bool
+    host: str = ""
+
+
+@dataclass(slots=True)
+class Books:
+    """What is known of the catalog, from the events of one operation."""
+
+    course: Course
+    at: float = 0.0
+    told: bool = False
+    silent_since: float | None = None
+    good_since: float | None = None
+    left: list[Left] = field(default_factory=list)
+    down: set[int] = field(default_factory=set)
+    without: set[int] = field(default_factory=set)
+    fell: list[tuple[float, int]] = field(default_factory=list)
+    answered_at: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        """Whether the catalog answers, or nobody asks it."""
+        return not self.course.budget.follow or (self.told and self.silent_since is None)
+
+    # ------------------------------------------------------------ what happens
+
+    def anew(self, at: float) -> None:
+        """A new watch."""
+        if self.course.budget.follow:
+            self.told, self.good_since = False, None
+            self.silent_since = at if self.silent_since is None else self.silent_since
+
+    def sees(self, event: FleetSeen, watch_turn: int, ours: set[int]) -> None:
+        """A report. ours: hosts away because of us, or given up."""
+        for one in event.left:
+            self._leaves(one)
+        if event.turn != watch_turn:
+            return
+        if event.problem:
+            self.silent_since = event.at if self.silent_since is None else self.silent_since
+            self.good_since = None
+            return
+        self.told, self.silent_since = True, None
+        self.good_since = event.at if self.good_since is None else self.good_since
+        shown = {i for i in range(self.course.hosts) if int(event.down, 16) >> i & 1}
+        fresh = {i for i, at in self.answered_at.items() if event.at <= at + SETTLES}
+        self.down = shown - fresh
+        self.without &= self.down
+        new = {one.index for one in event.fallen} & self.down - ours
+        self.fell += [(event.at, index) for index in new]
+
+    def _leaves(self, one: Departure) -> None:
+        for known in self.left:
+            if not known.seen and known.index == one.index:
+                known.at, known.seen = one.at, True
+                return
+        self.left.append(Left(one.at, one.index, 0, seen=True, host=one.host))
+
+    def asks(self, index: int, turn: int, at: float) -> None:
+        """A host is asked: it may leave from now on."""
+        if any(begin <= index < end for begin, end in self.course.budget.leaving):
+            self.left.append(Left(at, index, turn, seen=False))
+
+    def answers(self, event: HostAnswered) -> None:
+        """A host that was not restarted has not left."""
+        if event.outcome == "changed":
+            self.answered_at[event.index] = event.at
+            self.down.discard(event.index)
+        for one in [one for one in self.left if not one.seen and one.turn == event.turn]:
+            one.at = event.at
+            if event.outcome in NOT_RESTARTED:
+                self.left.remove(one)
+
+    def resumed(self, ours: set[int]) -> None:
+        """A person goes on without those that are down, if they hold it."""
+        if self.alarming(ours):
+            self.without |= self.down - ours
+            self.fell = []
+
+    # ------------------------------------------------------------ what follows
+
+    def count(self, limit: ChurnLimit, open_turns: set[int], *, seen: bool = False) -> int:
+        """How many departures count against a limit now."""
+        since = self.at - limit.per + NEAR
+        return sum(
+            one.at > since or (not one.seen and one.turn in open_turns)
+            for one in self.left
+            if one.seen or not seen
+        )
+
+    def alarming(self, ours: set[int]) -> bool:
+        """Whether hosts that are down must hold."""
+        spans, falls = self.course.budget.critical, self.course.budget.falls
+        hot = {i for begin, end in spans for i in range(begin, end)}
+        # Changed between half an hour and an hour ago it may hold, too.
+        hot |= {i for i, at in self.answered_at.items() if self.at < at + LATELY}
+        recent = [at for at, _ in self.fell if at > self.at - HOUR + NEAR]
+        many = bool(falls) and len(recent) >= falls
+        return bool((self.down - ours - self.without) & hot) or many
+
+    def must_hold(self, ours: set[int]) -> set[str]:
+        """The holds that must stand."""
+        names = set()
+        budget = self.course.budget
+        if any(self.count(one, set(), seen=True) >= one.departures for one in budget.churn):
+            names.add(CHURN)
+        if budget.follow and self.alarming(ours):
+            names.add(DOWN)
+        return names
+
+    def may_end(self, name: str, ours: set[int]) -> bool:
+        """Whether a hold of the catalog may end now."""
+        if name == CATALOG:
+            good = self.good_since
+            return good is not None and self.at - good >= self.course.budget.good_for - NEAR
+        return name not in self.must_hold(ours)
