@@ -330,7 +330,7 @@ class ChurnHolds(Rule):
             return
         self.left.append(begun.at)
         for limit in self.course.budget.churn:
-            count = sum(at > begun.at - limit.per for at in self.left)
+            count = sum(at > begun.at - limit.per + BAKE_EXACT for at in self.left)
             self.check(count <= limit.departures, f"{count} have left, not {limit}")
 
     def leaves(self, index: int) -> bool:
