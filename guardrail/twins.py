@@ -19,7 +19,7 @@ from guardrail.model.fleet import Fleet, Host
 from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Age, Judgement, Kind, Reading, Verdict
 from guardrail.model.journal import Entry, Head
-from guardrail.model.lease import Answer, Done, Holder, Priority, Table, Wanted
+from guardrail.model.lease import Answer, Done, Grant, Holder, Priority, Table, Wanted
 from guardrail.model.operation import (
     BeginHost,
     Commanded,
@@ -145,6 +145,7 @@ class Drive:
     now: float = 0.0
     leases: TwinLeases = field(default_factory=TwinLeases)
     urgent: bool = False
+    _had: dict[int, Grant] = field(default_factory=dict)
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: int = 0
     _wake_at: float | None = None
@@ -246,9 +247,13 @@ class Drive:
             return
         priority: Priority = "urgent" if self.urgent else "normal"
         holder = Holder(self.state.name, self.state.course.requester, "a drive", priority)
-        ask = action.ask
-        wanted = Wanted(holder, action.turn, ask.claims, ask.keep, action.token)
+        ask, had = action.ask, self._had.get(action.turn)
+        token = action.token if had is None else had.token
+        keep = ask.keep or had is not None
+        wanted = Wanted(holder, action.turn, ask.claims, keep, token)
         answer = self.leases.ask(wanted, self.now)
+        if answer.grant is not None:
+            self._had[action.turn] = answer.grant
         self._keep(action, answer)
         if leases.differs(told, answer):
             word, reasons, grant = answer.word, answer.reasons, answer.grant

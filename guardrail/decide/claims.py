@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from guardrail.decide.bits import members
 from guardrail.decide.merge import matches
+from guardrail.decide.overrides import caps_now
 from guardrail.model.fleet import Host
 from guardrail.model.lease import Claim, Need, Share
 from guardrail.model.operation import State
@@ -68,7 +69,7 @@ def claims_of(state: State, hosts: int) -> tuple[Claim, ...]:
 
 def own_limit(state: State) -> Share:
     """What the operation's own limits leave it beside hosts that are down; at least one host."""
-    caps, down = state.course.caps, sum(state.course.down)
+    caps, down = caps_now(state), sum(state.course.down)
     hosts = max(1, caps.unavailable - down)
     return Share(hosts, caps.unavailable_per_domain, caps.domains_at_once)
 
@@ -79,7 +80,7 @@ def limit_beside_others(state: State) -> Share:
     A domain that is used up by hosts that are down is closed anyway; of the others the one with
     the most of them counts.
     """
-    caps, down = state.course.caps, state.course.down
+    caps, down = caps_now(state), state.course.down
     most = max((n for n in down if n < caps.unavailable_per_domain), default=0)
     return Share(
         caps.unavailable - sum(down), caps.unavailable_per_domain - most, caps.domains_at_once

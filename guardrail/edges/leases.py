@@ -212,6 +212,8 @@ async def keep(
             if lost or differs(told, answer):
                 await report(replace(answer, anew=lost))
             told, lost = answer, False
+            if answer.grant is not None:  # whoever must know its holders anew hears of it
+                wanted = replace(wanted, keep=True, token=answer.grant.token)
         except (Unanswered, Refused):
             await asyncio.sleep(AGAIN)
             continue
