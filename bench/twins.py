@@ -35,7 +35,16 @@ from guardrail.model import messages
 from guardrail.model.change import Change, RunProbe
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Bound, Gate, GateEvidence, Judgement, Reading, Source
-from guardrail.model.messages import HostAnswer, HostTask, Judged, Planned, PlanRequest, WatchTask
+from guardrail.model.messages import (
+    HostAnswer,
+    HostTask,
+    Judged,
+    Planned,
+    PlanRequest,
+    RereadAnswer,
+    RereadTask,
+    WatchTask,
+)
 from guardrail.model.plan import Caps, Plan
 from guardrail_workflows.activities import Activities, beats
 from guardrail_workflows.worker import make_worker
@@ -109,9 +118,8 @@ class TwinActivities(Activities):
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         eyes = self.watch_gates if self.prometheus else self.watch_made_up
-        leases = (self.keep_lease, self.end_lease)
-        own = (self.plan_made_up, self.load_course, self.change_made_up, eyes, self.record)
-        return (*own, *leases)
+        made_up = (self.plan_made_up, self.change_made_up, self.reread_made_up, eyes)
+        return (*made_up, self.load_course, self.keep_lease, self.end_lease, self.record)
 
     async def documents(self) -> Documents:
         """The documents that a real watcher reads: one gate, one source."""
@@ -150,10 +158,15 @@ class TwinActivities(Activities):
         """Whether the host got "go" in time; one that was late is made ready again."""
         while True:
             ready = time.monotonic()
-            if not await self._permitted(task):
+            if not await self._permitted(task, load_head(self.store, task.plan)):
                 return False
             if time.monotonic() - ready <= GO_WITHIN:
                 return True
+
+    @activity.defn(name=messages.REREAD_HOSTS)
+    async def reread_made_up(self, task: RereadTask) -> RereadAnswer:
+        """Every host is as it was left."""
+        return RereadAnswer(int(task.hosts, 16).bit_count(), at=time.time())
 
     def _log(self, task: HostTask) -> None:
         line = f"{time.monotonic():.6f} {time.time():.6f} {task.operation} {task.index}\n"
