@@ -47,6 +47,7 @@ from guardrail.model.messages import (
 )
 from guardrail.model.plan import Caps, Plan
 from guardrail_workflows.activities import Activities, beats
+from guardrail_workflows.frozen import Asked
 from guardrail_workflows.worker import make_worker
 
 ZONES = 3
@@ -133,7 +134,8 @@ class TwinActivities(Activities):
         plan = await asyncio.to_thread(plan_of, request, shape)
         digest = await asyncio.to_thread(store_plan, self.store, plan)
         self.shapes[digest] = shape
-        return Planned(digest, course_of(plan, digest), (), ())
+        course = replace(course_of(plan, digest), freezes=False)  # its made-up eyes see none
+        return Planned(digest, course, (), ())
 
     def _shape(self, digest: str) -> Shape:
         if digest not in self.shapes:
@@ -148,17 +150,18 @@ class TwinActivities(Activities):
         host = await self.planned_host(task)
         beat = beats()
         beat("look")
-        if not await self._go(task):
+        plan = load_head(self.store, task.plan)
+        if not await self._go(Asked(task, plan, host, self.permits, self.freezes)):
             return HostAnswer(task.index, task.turn, "not_begun", host.name, "no permit")
         self._log(task)
         await self._work(self._shape(task.plan).takes, beat)
         return HostAnswer(task.index, task.turn, "changed", host.name, f"{host.name} is at 2")
 
-    async def _go(self, task: HostTask) -> bool:
+    async def _go(self, asked: Asked) -> bool:
         """Whether the host got "go" in time; one that was late is made ready again."""
         while True:
             ready = time.monotonic()
-            if not await self._permitted(task, load_head(self.store, task.plan)):
+            if not await asked():
                 return False
             if time.monotonic() - ready <= GO_WITHIN:
                 return True

@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     the folder `plans` of `state`. journal: the same for the journal, folder `journal`. user: who
     acts, recorded as unverified; empty is the login name. allowed_signers: the worker's file of
     keys whose signatures count (ssh-keygen(1)); None is `allowed_signers` in its source.
+    freeze_file, freeze_url, freeze_kv: where a freeze can be set besides by command
+    (edges/freezes.py); freeze_kv_token_file: the token for the last.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
@@ -41,8 +43,12 @@ class Settings(BaseSettings):
     journal: str = ""
     user: str = ""
     allowed_signers: Path | None = None
+    freeze_file: Path | None = None
+    freeze_url: str = ""
+    freeze_kv: str = ""
+    freeze_kv_token_file: Path | None = None
 
-    @field_validator("state", "source", "allowed_signers")
+    @field_validator("state", "source", "allowed_signers", "freeze_file", "freeze_kv_token_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """A relative folder would be another one for the worker than for the command line."""

@@ -284,7 +284,12 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
     assert found == {
         "workflows": {messages.ROLLOUT},
         "updates": {messages.UPDATE},
-        "signals": {messages.JUDGED, messages.LEASED},
+        "signals": {
+            messages.JUDGED,
+            messages.LEASED,
+            messages.FLEET_SEEN,
+            messages.FREEZES_SEEN,
+        },
         "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN, messages.WAY_BACK},
     }
     assert activities == set(constants().values()).difference(*found.values())

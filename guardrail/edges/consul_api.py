@@ -83,6 +83,17 @@ class ConsulApi:
         except ValueError:
             raise self._silent(f"{path} answered something that is not JSON") from None
 
+    async def get_if_there(self, path: str, *query: tuple[str, str]) -> Any:
+        """The answer's JSON, or None where Consul has no such thing (a key)."""
+        response = await self._ask(path, [*self.scope.query(), *query])
+        if response.status_code == httpx.codes.NOT_FOUND and not response.content:
+            return None  # with a text in it, it is somebody else's 404
+        self._check(path, response)
+        try:
+            return response.json()
+        except ValueError:
+            raise self._silent(f"{path} answered something that is not JSON") from None
+
     async def get_list(self, path: str, *query: tuple[str, str]) -> list[dict[str, Any]]:
         """The same where a list of records is due; null counts as an empty one."""
         answer = await self.get(path, *query) or []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from guardrail.model.budget import Departure, Fallen
 from guardrail.model.fleet import Fleet
+from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Answer
 from guardrail.model.operation import (
@@ -45,6 +46,9 @@ LEASED = "leased"
 
 FLEET_SEEN = "fleet_seen"
 """The watcher's other signal: `FleetTold`."""
+
+FREEZES_SEEN = "freezes_seen"
+"""Its third: `FreezesTold`."""
 
 STATUS = "status"
 EXPLAIN = "explain"
@@ -128,7 +132,8 @@ class HostTask:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What became of it, and when. `facts` are the versions seen and the like, for the record."""
+    """What became of it, and when. `facts` are the versions seen and the like, for the record.
+    freezes: those that kept it from beginning, as its worker has read them."""
 
     index: int
     turn: int
@@ -137,6 +142,7 @@ class HostAnswer:
     reason: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     at: float = 0.0
+    freezes: tuple[Freeze, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,15 @@ class FleetTold:
     left: tuple[Departure, ...] = ()
     down: str = "0"
     fallen: tuple[Fallen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FreezesTold:
+    """The freezes that concern an operation, see `operation.FreezesSeen`."""
+
+    turn: int
+    at: float
+    freezes: tuple[Freeze, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

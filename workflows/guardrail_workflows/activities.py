@@ -21,10 +21,11 @@ from temporalio.service import RPCError
 
 from guardrail.contracting import kept
 from guardrail.decide.bits import members
+from guardrail.decide.freezes import concerned, reading
 from guardrail.decide.plan import course_of
-from guardrail.decide.windows import open_for
 from guardrail.edges.compose import Edges, edges_of
 from guardrail.edges.consul_listing import listings_of
+from guardrail.edges.freezes import Commands, Freezes, Place
 from guardrail.edges.gate_reader import GateReader
 from guardrail.edges.leases import Desk, keep
 from guardrail.errors import InvalidFile, Refused, Unanswered
@@ -38,6 +39,7 @@ from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Wanted
 from guardrail.model.messages import (
     FleetTold,
+    FreezesTold,
     HostAnswer,
     HostTask,
     Judged,
@@ -53,8 +55,9 @@ from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
 from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows.fleet_watch import FleetWatch
+from guardrail_workflows.frozen import Asked, FreezeWatch
 from guardrail_workflows.host_reread import Reading
-from guardrail_workflows.host_work import HostJob, change_host
+from guardrail_workflows.host_work import HostJob, HostResult, change_host
 from guardrail_workflows.identity import Identity
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.watching import watch
@@ -80,19 +83,22 @@ FIRST_BEAT = 1.0
 @dataclass(slots=True)
 class Activities:
     """The activities of one worker. `source`: its folder of documents. signers: its file of allowed
-    signers; None: the one in that folder."""
+    signers; None: the one in that folder. places: where freezes are set besides by command."""
 
     client: Client
     source: Path
     store: PlanStore
     journal: Journal
     signers: Path | None = None
+    places: Sequence[Place] = ()
     permits: Permits = field(init=False)
+    freezes: Freezes = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
     _courses: dict[str, Course] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.permits = Permits(self._ask)
+        self.freezes = Freezes((Commands(self.client), *self.places))
 
     @property
     def all(self) -> Sequence[Callable[..., Awaitable[Any]]]:
@@ -115,7 +121,7 @@ class Activities:
     async def plan_operation(self, request: PlanRequest) -> Planned:
         """Look at the fleet, make the plan with this worker's documents, and store it."""
         try:
-            plan = await self._plan(request)
+            plan = await self._with_freezes(await self._plan(request))
             digest = await asyncio.to_thread(store_plan, self.store, plan)
         except (Refused, InvalidFile) as error:
             reasons = error.reasons if isinstance(error, Refused) else tuple(map(str, error.faults))
@@ -141,6 +147,11 @@ class Activities:
                 progress=activity.heartbeat,
             )
         return await asyncio.to_thread(kept, self.store, request, plan, documents.policies)
+
+    async def _with_freezes(self, plan: Plan) -> Plan:
+        """A plan that is made while something is frozen says so; its operation then holds."""
+        told = reading(await self.freezes.now(), concerned(plan), time.time())
+        return replace(plan, warnings=(*plan.warnings, *told))
 
     async def documents(self) -> Documents:
         """The documents of the source folder, as they are now."""
@@ -175,17 +186,16 @@ class Activities:
             return _not_read(task, f"host number {task.index}", f"its plan: {error}")
         try:
             async with self._hands(task.plan) as (plan, change, edges):
+                asked = Asked(task, plan, host, self.permits, self.freezes)
                 result = await change_host(
                     job_of(task, host, plan, change),
                     edges.driver,
                     edges.probing,
                     catalog=edges.catalog,
-                    permit=lambda: self._permitted(task, plan),
+                    permit=asked,
                     heartbeat=beats(),
                 )
-                return HostAnswer(
-                    task.index, task.turn, result.outcome, host.name, result.reason, result.facts
-                )
+                return asked.told(answer_of(task, host, result))
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
 
@@ -211,11 +221,6 @@ class Activities:
         if known is not None:
             return known
         return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
-
-    async def _permitted(self, task: HostTask, plan: Plan) -> bool:
-        """What the operation answers; and that it is open now, which it may not have heard yet."""
-        answer = await self.permits.may_begin(task.operation, task.turn, task.run)
-        return answer.allowed and open_for(plan, time.time(), task.direction)
 
     async def _ask(self, operation: str) -> MayBegin:
         handle = self.client.get_workflow_handle(messages.workflow_id(operation))
@@ -278,6 +283,16 @@ class Activities:
             async with asyncio.TaskGroup() as group:
                 group.create_task(watch(readers, report, activity.heartbeat))
                 group.create_task(self._follow(task, plan, handle))
+                group.create_task(self._look_for_freezes(task, handle))
+
+    async def _look_for_freezes(self, task: WatchTask, handle: WorkflowHandle[Any, Any]) -> None:
+        """Read whether something is frozen, beside the gates."""
+        whole = await asyncio.to_thread(load_plan, self.store, task.plan)
+
+        async def tell(told: FreezesTold) -> None:
+            await handle.signal(messages.FREEZES_SEEN, told)
+
+        await FreezeWatch(task, concerned(whole), self.freezes, tell).run()
 
     async def _follow(self, task: WatchTask, plan: Plan, handle: WorkflowHandle[Any, Any]) -> None:
         """Follow the fleet's catalog beside the gates, where its inventory has one."""
@@ -356,6 +371,13 @@ def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
         lost = f"{why}; an earlier attempt may have begun"
         return HostAnswer(task.index, task.turn, "unknown", name, lost)
     return HostAnswer(task.index, task.turn, "blocked", name, f"{why}; nothing was begun")
+
+
+def answer_of(task: HostTask, host: PlannedHost, result: HostResult) -> HostAnswer:
+    """What became of a host's work, as its operation hears it."""
+    return HostAnswer(
+        task.index, task.turn, result.outcome, host.name, result.reason, result.facts
+    )
 
 
 def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:

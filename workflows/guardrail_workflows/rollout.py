@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.journal import Pairs
     from guardrail.model.messages import (
         FleetTold,
+        FreezesTold,
         HostAnswer,
         HostTask,
         Judged,
@@ -49,6 +50,7 @@ with workflow.unsafe.imports_passed_through():
         EndLease,
         Event,
         FleetSeen,
+        FreezesSeen,
         GateJudged,
         HostAnswered,
         JournalSaid,
@@ -295,6 +297,8 @@ class RolloutWorkflow:
             name = f"host number {begin.index}"
             said = HostAnswer(begin.index, begin.turn, "unknown", name, _cause(error))
         at = self._heard(said.at) if said.at else self.clock.now
+        if said.freezes:
+            self._happen(FreezesSeen(at, 0, said.freezes))
         answered = HostAnswered(at, said.index, said.turn, said.outcome, said.name, said.reason)
         self._happen(answered, said.facts)
 
@@ -392,6 +396,11 @@ class RolloutWorkflow:
         left = tuple(replace(one, at=min(one.at, at)) for one in told.left)
         what = (told.problem, told.index, left, told.down, told.fallen)
         self._happen(FleetSeen(at, told.turn, *what))
+
+    @workflow.signal(name=messages.FREEZES_SEEN)
+    def freezes_seen(self, told: FreezesTold) -> None:
+        """A watcher's report on freezes."""
+        self._happen(FreezesSeen(self._heard(told.at), told.turn, told.freezes))
 
     @workflow.update(name=messages.UPDATE)
     async def say(self, say: Say) -> Said:

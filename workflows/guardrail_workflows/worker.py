@@ -22,14 +22,20 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from guardrail.edges.compose import store_of
 from guardrail.edges.converter import CONVERTER
 from guardrail.edges.deployment import make_current
+from guardrail.edges.freezes import places_of
 from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
 from guardrail.model import messages
+from guardrail.settings import Settings
 from guardrail_workflows.activities import Activities
+from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 
+SHARED = (LeasesWorkflow, FreezesWorkflow)
+UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow)
+"""The workflows of which a namespace has one each; with a build they outlive it."""
 AT_ONCE = 1_000
 """Host activities that one worker runs at the same time."""
 FINISH_WITHIN = timedelta(seconds=3)
@@ -76,7 +82,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow, UpgradedLeasesWorkflow if build else LeasesWorkflow],
+        workflows=[RolloutWorkflow, *(UPGRADED if build else SHARED)],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,
@@ -118,7 +124,12 @@ async def _run(given: argparse.Namespace) -> None:
     client = await Client.connect(**config, data_converter=CONVERTER)
     journal = journal_at(given.journal)
     activities = Activities(
-        client, given.source, store_of(given.store), journal, given.allowed_signers
+        client,
+        given.source,
+        store_of(given.store),
+        journal,
+        given.allowed_signers,
+        places_of(Settings.read()),
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

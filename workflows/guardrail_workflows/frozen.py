@@ -1,0 +1,115 @@
+"""Is something frozen, while an operation runs, and just before one of its hosts begins?
+
+`FreezeWatch` is a loop beside the gates: it reads all places every two seconds and tells the
+operation what has changed. `Asked` is the worker's last look: the operation's permit, the windows,
+and the freezes as this very worker can read them; what keeps a host from beginning goes back with
+its answer, so that the operation holds on a file that no other worker has.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from guardrail.decide.freezes import about, binds, differs, in_order, words
+from guardrail.decide.windows import open_for
+from guardrail.edges.freezes import Freezes
+from guardrail.model.freeze import Concerned, Freeze, Seen
+from guardrail.model.messages import FreezesTold, HostAnswer, HostTask, WatchTask
+from guardrail.model.plan import Plan, PlannedHost
+from guardrail_workflows.permits import Permits
+
+EVERY = 2.0
+"""Seconds between two looks of the watch."""
+TRIES = 10
+"""How often a worker that was slow asks once more before it refuses."""
+SOON = 0.1
+"""Seconds that the last look may take after a permit: it is good for 0.3 s."""
+
+Tell = Callable[[FreezesTold], Awaitable[None]]
+"""Tells the operation; told again after the next look if it raises."""
+
+
+@dataclass(slots=True)
+class FreezeWatch:
+    """The state of one watch. whom: what of the plan a freeze can be about."""
+
+    task: WatchTask
+    whom: Concerned
+    freezes: Freezes
+    tell: Tell
+    clock: Callable[[], float] = time.time
+    every: float = EVERY
+    told: tuple[Freeze, ...] | None = None
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self._say(await self.freezes.now())
+            await asyncio.sleep(self.every)
+
+    async def _say(self, seen: Seen) -> None:
+        at = self.clock()
+        found = about(seen.freezes, self.whom, at)
+        if seen.unread:  # what is not known ends no freeze, and is no word that there is none
+            found = self._with_those_told(found)
+            if not found:
+                return
+        if self.told is not None and not differs(self.told, found):
+            return
+        try:
+            await self.tell(FreezesTold(self.task.turn, at, found))
+        except Exception:  # whatever it is: told again after the next look
+            return
+        self.told = found
+
+    def _with_those_told(self, found: tuple[Freeze, ...]) -> tuple[Freeze, ...]:
+        names = {(one.place, one.name) for one in found}
+        more = (one for one in self.told or () if (one.place, one.name) not in names)
+        return in_order([*found, *more])
+
+
+@dataclass(slots=True)
+class Asked:
+    """Whether one host may begin now; `frozen` and `unread` say why not, where freezes do."""
+
+    task: HostTask
+    plan: Plan
+    host: PlannedHost
+    permits: Permits
+    freezes: Freezes
+    frozen: tuple[Freeze, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    async def __call__(self) -> bool:
+        """What freezes, the operation and the windows say, all of it fresh at the end."""
+        for _ in range(TRIES):
+            if not await self._is_free():
+                return False
+            task = self.task
+            answer = await self.permits.may_begin(task.operation, task.turn, task.run)
+            permitted = time.monotonic()
+            if not answer.allowed or not open_for(self.plan, time.time(), task.direction):
+                return False
+            # The permit may have taken its time: a freeze may have been set meanwhile.
+            if not await self._is_free():
+                return False
+            if time.monotonic() - permitted < SOON:
+                return True
+        return False
+
+    async def _is_free(self) -> bool:
+        seen = await self.freezes.now()
+        whom = Concerned(self.plan.fleet, self.host.roles, not self.host.roles)
+        found = about(seen.freezes, whom, time.time())
+        self.frozen = tuple(one for one in found if binds(one, self.task.direction))
+        self.unread = seen.unread
+        return not self.frozen and not self.unread
+
+    def told(self, answer: HostAnswer) -> HostAnswer:
+        """The answer, with the freezes that kept the host from beginning."""
+        if answer.outcome != "not_begun" or not (self.frozen or self.unread):
+            return answer
+        unknown = (f"not known whether it is frozen: {one}" for one in self.unread)
+        why = "; ".join([*map(words, self.frozen), *unknown])
+        return replace(answer, reason=why, freezes=self.frozen)
