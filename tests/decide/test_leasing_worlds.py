@@ -26,7 +26,7 @@ TROUBLES = ("keeper", "dies", "break", "table")
 
 @dataclass
 class World:
-    """Operations on one clock and one table; `dead` ones do nothing more and keep what they have."""
+    """Operations on one clock and one table. `dead` ones do nothing more, and keep their leases."""
 
     drives: list[Drive]
     table: TwinLeases

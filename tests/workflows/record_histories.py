@@ -23,13 +23,16 @@ if __name__ == "__main__":  # run as a file; pytest has these on its path
 import temporalio
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from leasing_world import Leasing, begin, needing
 from test_rollout import course
 
 from guardrail.cli.release import build_id
 from guardrail.edges.deployment import make_current
+from guardrail.edges.leases import Desk
 from guardrail.edges.temporal import Operations
 from guardrail.model import messages
 from guardrail.model.common import Origin
+from guardrail.model.lease import Break
 from guardrail.model.messages import WatchTask
 from guardrail.model.operation import HostFound
 from guardrail.model.plan import ApprovalPoint
@@ -237,6 +240,40 @@ async def refused(client: Client, name: str) -> None:
             raise AssertionError("a refused plan was started")
 
 
+@asynccontextmanager
+async def leasing(client: Client, scenario: str, *others: str):
+    """A versioned worker, and the scenario's operation and others to start on one role."""
+    build = build_id()
+    world = Leasing(course(1), client, takes=0.6)
+    world.courses = {scenario: needing(2, 5), **dict.fromkeys(others, needing(1))}
+    async with make_worker(client, world.activities, build):
+        await make_current(Operations(client, "the recorder's server"), build)
+        yield world, await begin(world, scenario)
+
+
+async def lease_yielded(client: Client, name: str) -> None:
+    """Somebody urgent takes its lease; it goes on after a bake when it has it again."""
+    async with leasing(client, name, "urgent") as (world, op):
+        await op.until(lambda s: s.changed >= 3)
+        urgent = await begin(world, "urgent", priority="urgent")
+        await op.until(holds("yield"))
+        assert (await urgent.handle.result()).phase == "completed"
+        await ends(op, "completed", changed=5)
+
+
+async def lease_broken(client: Client, name: str) -> None:
+    """A person breaks its lease, and another one resumes it."""
+    async with leasing(client, name) as (_, op):
+        await op.until(lambda s: s.changed >= 3)
+        await Desk(client).break_lease(Break("memcached", "cid", "mine now"))
+        await op.until(holds("lease"))
+        async with asyncio.timeout(20):
+            while (await Desk(client).table()).leases:  # noqa: ASYNC110 - it is elsewhere
+                await asyncio.sleep(0.1)
+        await op.say("resume", ident="1")
+        await ends(op, "completed", changed=5)
+
+
 Scenario = Callable[[Client, str], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {
     "completes": completes,
@@ -254,6 +291,8 @@ SCENARIOS: dict[str, Scenario] = {
     "rolled-back-by-a-person": rolled_back_by_a_person,
     "continued": continued,
     "drained": drained,
+    "lease-yielded": lease_yielded,
+    "lease-broken": lease_broken,
     "put-back-by-hand": put_back_by_hand,
     "refused": refused,
 }

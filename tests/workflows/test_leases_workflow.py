@@ -1,43 +1,36 @@
 """Leases on a real Temporal server: two operations on one role, and what kills do to them."""
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
 import pytest_asyncio
-from temporalio import activity
+from leasing_world import Leasing, begin, needing
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
 from test_rollout import course
 
 from guardrail.decide import leases
 from guardrail.decide.chain import check
 from guardrail.edges import leases as edge
-from guardrail.edges.leases import Desk, keep
+from guardrail.edges.leases import Desk
 from guardrail.errors import Refused
 from guardrail.model import messages
-from guardrail.model.change import ChangeRef
-from guardrail.model.common import Amount
-from guardrail.model.fleet import Fleet, HostList
 from guardrail.model.lease import (
     LEASES_ID,
-    Answer,
     Break,
     Claim,
     Done,
     Holder,
     LeasesInput,
-    Need,
     Share,
     Wanted,
 )
-from guardrail.model.messages import HostAnswer, HostTask, Leased, PlanRequest, RolloutInput
-from guardrail.model.plan import Course
-from guardrail.model.rollout import Rollout
-from guardrail_workflows.worker import make_worker
+from guardrail_workflows.leases import LeasesWorkflow
+from guardrail_workflows.worker import make_worker, sandbox
 
-from engine import Running, World, real_server
+from engine import real_server
 
 pytestmark = pytest.mark.temporal
 ONE = Share(1, 1, 1)
@@ -58,78 +51,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(edge, "LOOK_EVERY", 0.2)
 
 
-@dataclass
-class Leasing(World):
-    """A world whose operations keep real leases, by name; `tokens` has those of their hosts."""
-
-    courses: dict = field(default_factory=dict)
-    tokens: list = field(default_factory=list)
-    spans: list = field(default_factory=list)
-
-    @activity.defn(name=messages.PLAN_OPERATION)
-    async def plan(self, request: PlanRequest) -> messages.Planned:
-        name = request.operation
-        plan = replace(self.courses[name], plan=name, requester=request.requester)
-        return messages.Planned(name, plan, (), ())
-
-    @activity.defn(name=messages.LOAD_COURSE)
-    async def load(self, digest: str) -> Course:
-        return replace(self.courses[digest], plan=digest)
-
-    @activity.defn(name=messages.CHANGE_HOST)
-    async def change(self, task: HostTask) -> HostAnswer:
-        began = time.time()
-        answer = await World.change(self, task)
-        if answer.outcome != "not_begun":
-            self.tokens.append((task.operation, task.lease))
-            self.spans.append((task.operation, began, time.time()))
-        return answer
-
-    @activity.defn(name=messages.KEEP_LEASE)
-    async def keep_lease(self, wanted: Wanted) -> None:
-        name = messages.workflow_id(wanted.holder.operation)
-        handle = self.client.get_workflow_handle(name)
-
-        async def report(answer: Answer) -> None:
-            await handle.signal(messages.LEASED, Leased(wanted.turn, answer, time.time()))
-
-        await keep(Desk(self.client), wanted, report, activity.heartbeat)
-
-    @activity.defn(name=messages.END_LEASE)
-    async def end_lease(self, done: Done) -> None:
-        await Desk(self.client).give_back(done)
-
-    @property
-    def activities(self):
-        return [*World.activities.fget(self), self.keep_lease, self.end_lease]
-
-
-def needing(*ends, **fields):
-    need = Need("memcached", True, f"{(1 << ends[-1]) - 1:x}")
-    return replace(course(*ends, unavailable=1, **fields), leases=(need,))
-
-
 @asynccontextmanager
 async def world_of(server, **courses):
     """A worker, and operations by these names to start on it."""
     world = Leasing(course(1), server.client, courses=courses)
     async with make_worker(server.client, world.activities):
         yield world
-
-
-async def begin(world, name, *, priority="normal", requester="ann", run_events=8000):
-    rollout = Rollout(
-        "r", "cache", ChangeRef("agent", "1", "2", "d"), (Amount(100, True),), priority=priority
-    )
-    request = PlanRequest(name, rollout, Fleet("cache", HostList(())), requester)
-    handle = await world.client.start_workflow(
-        messages.ROLLOUT,
-        RolloutInput(request, run_events=run_events),
-        id=messages.workflow_id(name),
-        task_queue=messages.TASK_QUEUE,
-        result_type=messages.Status,
-    )
-    return Running(world, handle, name)
 
 
 def names(status):
@@ -287,3 +214,17 @@ async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
         for wanted in holders:
             await desk.give_back(Done(wanted.holder.operation, 1))
         assert world.begun == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_was_said_to_the_table_can_be_replayed(server):
+    async with world_of(server):
+        wanted = Wanted(Holder("last", "ann", "a test"), 1, (Claim("cold", True, ONE, ONE),))
+        await Desk(server.client).ask(wanted)
+    history = await server.client.get_workflow_handle(LEASES_ID).fetch_history()
+    replayer = Replayer(
+        workflows=[LeasesWorkflow],
+        workflow_runner=sandbox(),
+        data_converter=pydantic_data_converter,
+    )
+    await replayer.replay_workflow(history)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
@@ -223,10 +224,13 @@ class Activities:
         return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
 
     async def _ask(self, operation: str) -> MayBegin:
+        # One that was terminated still answers what it was asked last; nothing may begin for it.
         handle = self.client.get_workflow_handle(messages.workflow_id(operation))
-        answer: MayBegin = await asyncio.wait_for(
-            handle.query(messages.MAY_BEGIN, result_type=MayBegin), QUERY_LIMIT
+        open_only = QueryRejectCondition.NOT_OPEN
+        question = handle.query(
+            messages.MAY_BEGIN, result_type=MayBegin, reject_condition=open_only
         )
+        answer: MayBegin = await asyncio.wait_for(question, QUERY_LIMIT)
         return answer
 
     @asynccontextmanager
