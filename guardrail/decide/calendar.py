@@ -178,32 +178,36 @@ def _offset(zone: ZoneInfo, at: float) -> float:
 def stricter_of(old: Calendar | None, new: Calendar | None) -> Calendar | None:
     """What both close, for a calendar that was made again later: never looser than the old one.
 
-    Where the new one adds nothing it is the old one itself. It knows no more than the old one did,
-    since what the old policies close after that is not known any more.
+    Where the new one closes nothing more it is the old one itself. It knows no more than the old
+    one did, since what the old policies close after that is not known any more.
     """
     if old is None or new is None:
         return new if old is None else old
-    known = {_meaning(old, one) for one in old.closed}
-    more = [
-        one
-        for one in new.closed
-        if _meaning(new, one) not in known and one.closes_at < old.known_until
-    ]
+    more = [one for one in new.closed if not _implied(old, new, one)]
     if not more and new.known_until >= old.known_until:
         return old
-    shift = len(old.rules)
-    moved = [replace(one, by=one.by + shift) for one in more]
+    used = sorted({one.by for one in more})
+    moved = [replace(one, by=len(old.rules) + used.index(one.by)) for one in more]
     closed = sorted((*old.closed, *moved), key=lambda one: (one.closes_at, one.opens_at, one.by))
-    rules = (*old.rules, *new.rules)
+    rules = (*old.rules, *(new.rules[by] for by in used))
     back = [one for one in closed if rules[one.by].binds_back]
     until = min(old.known_until, new.known_until)
     return Calendar(until, rules, tuple(closed), _spans(closed), _spans(back))
 
 
-def _meaning(calendar: Calendar, one: Closed) -> tuple[float, float, bool, float | None]:
-    """What a closed time does, wherever it is written."""
-    rule = calendar.rules[one.by]
-    return one.closes_at, one.opens_at, rule.binds_back, rule.settle if rule.peak else None
+def _implied(old: Calendar, new: Calendar, one: Closed) -> bool:
+    """Whether the old calendar closes all of that time, as strictly, as far as it knows."""
+    rule, until = new.rules[one.by], min(one.opens_at, old.known_until)
+    if one.closes_at >= until:
+        return True
+    if rule.peak:
+        return any(
+            (kept.closes_at, kept.opens_at) == (one.closes_at, one.opens_at)
+            and replace(old.rules[kept.by], origin=rule.origin) == rule
+            for kept in old.closed
+        )
+    spans = old.shut_back if rule.binds_back else old.shut
+    return any(span.closes_at <= one.closes_at and until <= span.opens_at for span in spans)
 
 
 # ---------------------------------------------------------------- asking a calendar

@@ -250,6 +250,9 @@ def test_an_allowed_time_over_many_days_settles_once():
     assert next_close(made, at(BERLIN, "2026-11-30 01:00")) == at(BERLIN, "2026-12-02 23:00")
 
 
+PEAK = window("05:30-10:00", "mon tue wed thu fri", settle=HOUR / 2, peak=True)
+
+
 # ---------------------------------------------------------------- of several policies
 
 
@@ -330,6 +333,30 @@ def test_a_calendar_made_again_of_the_same_windows_is_the_one_there_was():
     assert stricter_of(old, same).shut == old.shut
 
 
+@pytest.mark.parametrize(
+    "windows",
+    [
+        {"deny": [window("00:00-24:00", dates=[("2026-11-20", "2027-01-04")])]},
+        {"allow": [window("10:00-11:00", dates=[("2027-01-10", "2027-01-11")])]},
+        {"deny": [replace(PEAK, origin=Origin("p", "a.yaml", 4))], "covers_peak": True},
+    ],
+)
+def test_made_again_and_again_it_stays_the_same(windows):
+    """Long closed times begin where a calendar begins: that is nothing more."""
+    first = calendar(LA, "2026-11-30 00:00", **windows)
+    for day in range(1, 20):
+        later = calendar(LA, f"2026-12-{day:02d} 10:00", **windows)
+        assert stricter_of(first, later) is first
+
+
+def test_a_peak_that_a_policy_begins_to_ask_for_must_be_seen():
+    old = calendar(LA, "2026-11-29 00:00", deny=[PEAK])
+    both = stricter_of(old, calendar(LA, "2026-11-30 00:00", deny=[PEAK], covers_peak=True))
+    assert both.covers_peak
+    assert peak_seen_at(both, at(LA, "2026-11-30 04:00")) == at(LA, "2026-11-30 10:00")
+    assert both.shut == old.shut
+
+
 # ---------------------------------------------------------------- does it fit, when does it open
 
 
@@ -361,8 +388,6 @@ def test_the_longest_open_time_is_over_the_weekend():
 
 
 # ---------------------------------------------------------------- one daily peak
-
-PEAK = window("05:30-10:00", "mon tue wed thu fri", settle=HOUR / 2, peak=True)
 
 
 @pytest.mark.parametrize(
