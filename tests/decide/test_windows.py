@@ -12,6 +12,7 @@ from decide.test_calendar import LA, at, window
 from guardrail.decide.calendar import expand
 from guardrail.decide.explain import advice, explain, sentence, status
 from guardrail.decide.transition import decide
+from guardrail.decide.windows import open_for
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut, Windows
 from guardrail.model.common import Origin
 from guardrail.model.operation import Started, State, Ticked
@@ -164,6 +165,25 @@ def test_going_back_keeps_to_a_window_that_says_so():
     assert begins(run, "back") == [(520.0, 0)]
     assert held(run, 111.0) == ["window"]
     assert run.state.phase == "rolled_back"
+
+
+@pytest.mark.parametrize(
+    ("direction", "binds_back", "at_once"),
+    [
+        ("forward", False, False),
+        ("forward", True, False),
+        ("back", False, True),
+        ("back", True, False),
+    ],
+)
+def test_a_permit_asks_the_calendar_at_the_moment_itself(direction, binds_back, at_once):
+    """90 s are needed before 500 s; asked of a worker, who may know it before the operation."""
+    known = plan(shut_at((500, 600), by=replace(NIGHT, binds_back=binds_back)))
+    assert open_for(known, 409.0, direction)
+    assert open_for(known, 410.0, direction) is at_once
+    assert open_for(known, 599.0, direction) is at_once
+    assert open_for(known, 600.0, direction)
+    assert open_for(plan(None), 410.0, direction)
 
 
 # ---------------------------------------------------------------- a daily peak
