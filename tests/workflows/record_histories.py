@@ -21,9 +21,9 @@ if __name__ == "__main__":  # run as a file; pytest has these on its path
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import temporalio
+from leasing_world import Leasing, begin, needing
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
-from leasing_world import Leasing, begin, needing
 from test_rollout import course
 
 from guardrail.cli.release import build_id
