@@ -45,7 +45,7 @@ from guardrail.model.messages import (
     RereadTask,
     WatchTask,
 )
-from guardrail.model.plan import Caps, Plan
+from guardrail.model.plan import Caps, Course, Plan
 from guardrail_workflows.activities import Activities, beats
 from guardrail_workflows.frozen import Asked
 from guardrail_workflows.worker import make_worker
@@ -108,6 +108,11 @@ def plan_of(request: PlanRequest, shape: Shape) -> Plan:
     return replace(fixed, caps=caps, bake_for=shape.bake_for, gates=rules)
 
 
+def unfrozen(course: Course) -> Course:
+    """The course without freezes: made-up eyes see none."""
+    return replace(course, freezes=False)
+
+
 @dataclass(slots=True)
 class TwinActivities(Activities):
     """The worker's activities with made-up hands and, unless a Prometheus is named, eyes."""
@@ -120,7 +125,7 @@ class TwinActivities(Activities):
     def all(self) -> Sequence[Callable[..., Any]]:
         eyes = self.watch_gates if self.prometheus else self.watch_made_up
         made_up = (self.plan_made_up, self.change_made_up, self.reread_made_up, eyes)
-        return (*made_up, self.load_course, self.keep_lease, self.end_lease, self.record)
+        return (*made_up, self.load_unfrozen, self.keep_lease, self.end_lease, self.record)
 
     async def documents(self) -> Documents:
         """The documents that a real watcher reads: one gate, one source."""
@@ -134,8 +139,12 @@ class TwinActivities(Activities):
         plan = await asyncio.to_thread(plan_of, request, shape)
         digest = await asyncio.to_thread(store_plan, self.store, plan)
         self.shapes[digest] = shape
-        course = replace(course_of(plan, digest), freezes=False)  # its made-up eyes see none
-        return Planned(digest, course, (), ())
+        return Planned(digest, unfrozen(course_of(plan, digest)), (), ())
+
+    @activity.defn(name=messages.LOAD_COURSE)
+    async def load_unfrozen(self, digest: str) -> Course:
+        """The course of a stored plan, for every run after the first."""
+        return unfrozen(await Activities.load_course(self, digest))
 
     def _shape(self, digest: str) -> Shape:
         if digest not in self.shapes:
