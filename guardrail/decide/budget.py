@@ -1,4 +1,4 @@
-"""What does a plan allow of catalog departures, and can anybody count them?
+"""What does a plan allow of catalog departures and cold hosts, and can anybody count them?
 
 Departures are counted where the fleet's inventory is Consul: the catalog is followed there, whether
 or not a policy limits churn, since a host that is gone counts against other limits too. A limit on
@@ -6,28 +6,32 @@ churn for a fleet that no catalog lists refuses the plan: what nobody counts is 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from guardrail.decide.found import Found
-from guardrail.decide.merge import matches
+from guardrail.decide.merge import matches, where
 from guardrail.decide.terms import Resolved
-from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit
+from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit, WarmRule
 from guardrail.model.fleet import ConsulInventory, Fleet, Host
 from guardrail.model.plan import Limit
+from guardrail.model.policy import Policy
 
 HOURS_UP = 720.0
 """Hours after which one host goes down by itself, on average: 30 days. The catalog has no history,
 so that is taken where design.md speaks of the fleet's last week; a fleet that is worse than that
 holds more often, and a person goes on."""
 RARE = 0.001
+PLACE = "{host}"
 MOST_FALLS = 10_000
 
 
 def budget_of(care: Resolved, fleet: Fleet, hosts: Sequence[Host], found: Found) -> Budget:
     """The budget. hosts: those of the plan, in its order."""
+    cold, warm = cold_limits(fleet.name, hosts, found), warm_rules(fleet.name, hosts, found)
     if not isinstance(fleet.inventory, ConsulInventory):
-        return NO_BUDGET
+        return replace(NO_BUDGET, cold=cold, warm=warm)
     return Budget(
         follow=True,
         grace=care.grace.value,
@@ -38,14 +42,51 @@ def budget_of(care: Resolved, fleet: Fleet, hosts: Sequence[Host], found: Found)
         leaving=stretches([leaves(host, found) for host in hosts]),
         critical=stretches([critical(host, fleet.name, found) for host in hosts]),
         falls=more_than_chance(len(hosts) / HOURS_UP),
+        cold=cold,
+        warm=warm,
+    )
+
+
+def covers(policy: Policy, fleet: str, found: Found) -> Callable[[Host], bool]:
+    """Whether a policy covers a host of this plan."""
+    agent = found.change.agent if found.change else ""
+    return lambda host: matches(policy, fleet, agent, host)
+
+
+def cold_limits(fleet: str, hosts: Sequence[Host], found: Found) -> tuple[ColdLimit, ...]:
+    """How many hosts of each policy's own may be cold: a share is of all that it covers."""
+    limits: list[ColdLimit] = []
+    for policy in found.policies:
+        amount, mine = policy.limits.cold_capacity, covers(policy, fleet, found)
+        tier = sum(map(mine, found.hosts))
+        if amount is not None and tier:
+            most = amount.of(tier if amount.percent else len(found.hosts))
+            span = stretches([mine(host) for host in hosts])
+            limits.append(ColdLimit(most, span, where(policy, "limits.coldCapacity")))
+    return tuple(limits)
+
+
+def warm_rules(fleet: str, hosts: Sequence[Host], found: Found) -> tuple[WarmRule, ...]:
+    """What hosts must show once they are back, by policy."""
+    digests = {gate.name: gate.digest for gate in found.gates}
+    return tuple(
+        WarmRule(
+            policy.warm_up.gate,
+            policy.warm_up.within,
+            stretches([mine(host) for host in hosts]),
+            where(policy, "warmUp"),
+            digests.get(policy.warm_up.gate, ""),
+        )
+        for policy in found.policies
+        if policy.warm_up is not None
+        and any(map(mine := covers(policy, fleet, found), found.hosts))
     )
 
 
 def critical(host: Host, fleet: str, found: Found) -> bool:
     """Whether a cache-critical policy covers this host."""
-    agent = found.change.agent if found.change else ""
     policies = (policy for policy in found.policies if policy.cache_critical)
-    return any(matches(policy, fleet, agent, host) for policy in policies)
+    return any(covers(policy, fleet, found)(host) for policy in policies)
 
 
 def more_than_chance(expected: float, rare: float = RARE) -> int:
@@ -83,6 +124,25 @@ def churn_rows(care: Resolved) -> tuple[Limit, ...]:
         Limit("churn", one.written, float(one.value.departures), "nodes", one.origin)
         for one in care.churn
     )
+
+
+def refuse_unread(fleet: Fleet, hosts: Sequence[Host], found: Found) -> list[str]:
+    """Warm-up gates that are not there, or do not ask about one host."""
+    known = {gate.name: gate for gate in found.gates}
+    listed = ", ".join(sorted(known)) or "none"
+    reasons = []
+    for rule in warm_rules(fleet.name, hosts, found):
+        if rule.gate not in known:
+            reasons.append(
+                f"gate {rule.gate}, which hosts must pass once they are back ({rule.origin}), is "
+                f"not in the worker's source; gates there: {listed}"
+            )
+        elif PLACE not in known[rule.gate].query:
+            reasons.append(
+                f"gate {rule.gate} says when a host is warm ({rule.origin}), and its query does "
+                f"not name the host: write {PLACE} where its name belongs"
+            )
+    return reasons
 
 
 def refuse_uncounted(fleet: Fleet, care: Resolved) -> list[str]:

@@ -24,6 +24,7 @@ SETS = (
     "take_back",
     "reverted",
     "down_now",
+    "cold",
     "down_accepted",
     "lately",
     "lately_before",

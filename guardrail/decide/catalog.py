@@ -9,9 +9,10 @@ neither has left yet, and a host that is restarted by a person is one, though no
 """
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable, Sequence
 
-from guardrail.decide import downs
+from guardrail.decide import coldness, downs
 from guardrail.decide.bits import has, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Catalog, ChurnLimit, Departure
@@ -68,7 +69,11 @@ def leaving(state: State) -> int:
 
 
 def permitted(state: State, hosts: int, now: float) -> int:
-    """Those of the hosts that the budget has room for now."""
+    """Those of the hosts that the budget has room for now; all at the end of all times (infinity),
+    since every budget has room again some time."""
+    if math.isinf(now):
+        return hosts
+    hosts = coldness.permitted(state, hosts)
     left = room(state, now)
     return hosts if left is None or left > 0 else hosts & ~leaving(state)
 
@@ -98,7 +103,9 @@ def watch_anew(state: State, at: float) -> State:
 
 
 def asked(state: State, index: int, turn: int, now: float) -> State:
-    """A host is asked: its departure is expected, if it will leave and departures count."""
+    """A host is asked: it is cold from now on, and its departure is expected, if it will leave and
+    departures count."""
+    state = coldness.asked(state, index)
     if not state.course.budget.churn or not has(leaving(state), index):
         return state
     one = Departure(now, f"host number {index}", index, turn, seen=False)
@@ -110,6 +117,7 @@ def answered(state: State, event: HostAnswered) -> State:
     one left before it answered, if it left."""
     if event.outcome not in NOT_RESTARTED:
         state = downs.answered(state, event)
+    state = coldness.answered(state, event)
     known = state.catalog.departures
     if not any(_expected_of(one, event.turn) for one in known):
         return state

@@ -1,4 +1,4 @@
-"""What stands against starting anything because of the catalog, and what ends it?
+"""What stands against starting anything because of the catalog or cold hosts, and what ends it?
 
 evidence:catalog   it is silent for longer than the grace; ends once it has answered for a while
 limit:churn        as many nodes have left it as a limit allows, whoever caused it; ends when the
@@ -7,7 +7,7 @@ limit:churn        as many nodes have left it as a limit allows, whoever caused 
 
 from datetime import UTC, datetime
 
-from guardrail.decide import downs
+from guardrail.decide import coldness, downs
 from guardrail.decide.bits import members
 from guardrail.decide.catalog import free_at, seen_within, within
 from guardrail.decide.holds import clear_hold, raise_hold
@@ -17,14 +17,24 @@ from guardrail.model.operation import Hold, State
 CATALOG = "evidence:catalog"
 CHURN = "limit:churn"
 DOWN = "limit:down"
+COLD = "limit:coldCapacity"
 NAMED = 20
 
 
 def refresh(state: State, now: float) -> State:
     """Raise what must stand now, and clear what need not stand any more."""
+    state = _cold(state, now)
     if not state.course.budget.follow:
         return state
     return _down(_churn(_silence(state, now), now), now)
+
+
+def _cold(state: State, now: float) -> State:
+    """Used up by hosts that no bake warms: a person deals with them."""
+    if not state.course.budget.cold or not coldness.stuck(state):
+        return clear_hold(state, COLD, now, "room again")
+    used = coldness.words(state)
+    return raise_hold(state, Hold(COLD, now, used, "room again: retry or skip a host"))
 
 
 def _silence(state: State, now: float) -> State:

@@ -131,7 +131,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         approvals=plan.approvals,
         bake_for=plan.bake_for,
         budget=plan.budget,
-        host_timeout=plan.host_timeout,
+        host_timeout=plan.host_timeout + plan.budget.warm_within,
         calendar=plan.calendar,
         leases=plan.leases,
         rollback_when=plan.rollback_when,
@@ -287,7 +287,8 @@ def done_at(plan: Plan, per_host: float) -> float | None:
     if plan.calendar is None:
         return plan.created_at + seconds_expected(plan, per_host)
     waves = [_work(plan, number, per_host) for number in _numbers(plan)]
-    return ends_at(waves, plan.calendar, plan.created_at, Pace(plan.host_timeout, plan.bake_for))
+    pace = Pace(plan.host_timeout + plan.budget.warm_within, plan.bake_for)
+    return ends_at(waves, plan.calendar, plan.created_at, pace)
 
 
 def _numbers(plan: Plan) -> range:

@@ -29,6 +29,7 @@ from typing import Any
 from guardrail.decide import (
     catalog,
     catalog_holds,
+    coldness,
     freeze_holds,
     freezes,
     holds,
@@ -179,7 +180,7 @@ def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """The bake is over: on with this wave, with the next one, or done."""
     if still_true.due(state):
         return still_true.ask(state), ()
-    state = leasing.baked(state, now)
+    state = coldness.baked(leasing.baked(state, now))
     state = replace(state, step="changing", baked=0.0, baking_since=None)
     if state.waiting:
         return begin_hosts(state, now)
@@ -222,7 +223,7 @@ def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     while (index := _host_to_begin(state, now)) is not None:
         state = begin(state, index, now)
         actions = (*actions, BeginHost(index, state.turn, state.direction))
-    if not state.waiting and not state.in_flight:
+    if not state.in_flight and (not state.waiting or coldness.bake_helps(state)):
         return advance(replace(state, step="baking", baked=0.0, baking_since=None), now)
     return state, actions
 

@@ -129,8 +129,6 @@ class ChurnFormat(Format):
 class LimitsFormat(Format):
     """Numbers that the engine may not exceed."""
 
-    later: ClassVar[tuple[str, ...]] = ("coldCapacity",)
-
     unavailable: HostAmount | None = Field(default=None, description="Hosts away or down.")
     unavailable_per_domain: HostAmount | None = Field(
         default=None, description="The same, within one failure domain."
@@ -207,7 +205,7 @@ class RollbackFormat(Format):
 class SpecFormat(Format):
     """Which hosts, and how careful to be there."""
 
-    later: ClassVar[tuple[str, ...]] = ("warmUp", "relief", "cacheModel")
+    later: ClassVar[tuple[str, ...]] = ("relief", "cacheModel")
 
     match: MatchFormat
     cache_critical: bool = Field(

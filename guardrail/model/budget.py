@@ -1,4 +1,4 @@
-"""What may leave the catalog, and what is known of it while an operation runs?
+"""What may leave the catalog or be cold, and what is known of the catalog while an operation runs?
 
 `Budget` is the part of a course that speaks of the catalog; `Catalog` is what the watch has told of
 it so far. Times are seconds since the epoch, hosts are plan indexes.
@@ -21,6 +21,33 @@ class ChurnLimit:
         return f"{self.departures} within {self.per:g} s"
 
 
+Stretches = tuple[tuple[int, int], ...]
+"""Hosts as stretches (begin, end) of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdLimit:
+    """At most so many of these hosts may be cold: restarted, and not warm yet."""
+
+    most: int
+    hosts: Stretches
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class WarmRule:
+    """The gate that each of these hosts must pass once it is back, within so many seconds.
+
+    digest: of the gate's document when the plan was made.
+    """
+
+    gate: str
+    within: float
+    hosts: Stretches
+    origin: Origin
+    digest: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What the plan allows, beyond its `Caps`.
@@ -29,16 +56,30 @@ class Budget:
     seconds that it may be silent before a hold. good_for: seconds that it must answer again.
     leaving: stretches (begin, end) of hosts whose restart takes their node out of the catalog.
     critical: stretches of hosts that are cache-critical. falls: so many hosts that go down within
-    an hour are more than chance; 0: nobody counts them.
+    an hour are more than chance; 0: nobody counts them. cold: each of them holds. warm: each of
+    them must be shown by a host that is back, before it counts as warm.
     """
 
     follow: bool = False
     grace: float = 10.0
     good_for: float = 10.0
     churn: tuple[ChurnLimit, ...] = ()
-    leaving: tuple[tuple[int, int], ...] = ()
-    critical: tuple[tuple[int, int], ...] = ()
+    leaving: Stretches = ()
+    critical: Stretches = ()
     falls: int = 0
+    cold: tuple[ColdLimit, ...] = ()
+    warm: tuple[WarmRule, ...] = ()
+
+    def warm_rules(self, index: int) -> tuple[WarmRule, ...]:
+        """What this host must show once it is back."""
+        return tuple(
+            rule for rule in self.warm if any(begin <= index < end for begin, end in rule.hosts)
+        )
+
+    @property
+    def warm_within(self) -> float:
+        """The most seconds that a host may take to be warm."""
+        return max((rule.within for rule in self.warm), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ class State:
     lease_broken: bool = False  # by a person; nothing is asked for until one resumes
     baked_turn: int = 0  # the last turn that a bake has come after
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
+    cold: int = 0  # asked, and not known to be warm since (where the plan limits that)
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     down_accepted: int = 0  # of these: a person goes on without them
     lately: int = 0  # changed within the last half hour, and with the next one the last hour

@@ -15,6 +15,7 @@ from guardrail.decide import (
     carry,
     catalog,
     catalog_holds,
+    coldness,
     commands,
     downs,
     explain,
@@ -571,6 +572,22 @@ def anybody_may_leave(state: State, hosts: int, now: float) -> Any:
     return hosts
 
 
+def anybody_may_be_cold(state: State, hosts: int) -> Any:
+    return hosts
+
+
+def warm_at_once(state: State, event: Any) -> Any:
+    return replace(state, cold=state.cold & ~bits.bit(event.index))
+
+
+def all_warm(state: State) -> Any:
+    return replace(state, cold=0)
+
+
+def no_bake_helps(state: State) -> Any:
+    return False
+
+
 def only_ours(state: State, limit: Any, now: float) -> Any:
     return tuple(one for one in WITHIN(state, limit, now) if one.turn)
 
@@ -658,6 +675,9 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("failures in a row do not count", limits, "too_many_failures", no_row),
         ("hosts newly down do not count", downs, "newly", nobody_is_down),
         ("departures are not counted", catalog, "permitted", anybody_may_leave),
+        ("cold hosts are not counted", coldness, "permitted", anybody_may_be_cold),
+        ("who answers well is warm", coldness, "answered", warm_at_once),
+        ("a failed host is warm after a bake", coldness, "baked", all_warm),
         ("what others took is there for us", catalog, "within", only_ours),
         ("only what was seen counts", catalog, "asked", not_expected),
         ("who stands ready for long has left", catalog, "_may_still", as_it_is),
@@ -749,6 +769,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("the calendar has no alarm", windows, "edges", no_edges),
         ("the pace has no alarm", transition, "_moments", wake_without("pace")),
         ("the catalog's holds have no alarm", catalog_holds, "moments", no_moments),
+        ("nobody bakes to be warm", coldness, "bake_helps", no_bake_helps),
         ("evidence holds never end", holds, "good_again_at", never_good_again),
         ("a bake of no seconds never ends", transition, "begin_hosts", no_settling),
         ("not begun is lost", learn.OUTCOMES, "not_begun", not_begun_is_lost),
@@ -787,6 +808,7 @@ MODULES = (
     carry,
     catalog,
     catalog_holds,
+    coldness,
     downs,
     holds,
     learn,

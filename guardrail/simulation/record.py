@@ -243,7 +243,7 @@ class Record:
     def _answered(self, event: HostAnswered) -> None:
         index, outcome = event.index, event.outcome
         _, asked = self.open.pop(index)
-        self.books.answers(event)
+        self.books.answers(event, self.lost())
         if outcome == "gone":
             self._leave(index)
         elif asked == "forward" and self.direction == "back":
@@ -298,6 +298,11 @@ class Record:
         """The hosts that are, or may be, not serving because of this operation."""
         kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
         return self.open.keys() | kept | self.astray
+
+    def lost(self) -> set[int]:
+        """Hosts that answered badly, and have not answered well since."""
+        kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
+        return kept | self.astray
 
     def ours(self) -> set[int]:
         """Hosts that are not down by themselves: away, or given up by a person."""

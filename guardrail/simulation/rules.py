@@ -338,6 +338,33 @@ class ChurnHolds(Rule):
         return any(begin <= index < end for begin, end in self.course.budget.leaving)
 
 
+class ColdHolds(Rule):
+    """No host is asked beside as many cold ones as there may be."""
+
+    name = "limits_hold"
+
+    def observe(self, seen: Seen) -> None:
+        record, before, state = seen.record, seen.before, seen.state
+        moved = before is not None and (before.wave, before.direction) != (
+            state.wave, state.direction
+        )  # fmt: skip
+        ended = before is not None and before.step == "baking"
+        if ended and (seen.asked or state.step == "changing" or moved):
+            self._baked(record)
+        if not self.course.bake_for and not record.open:
+            self._baked(record)
+        cold = record.books.cold | {act.index for act in seen.asked}
+        new = {act.index for act in seen.asked} - record.books.cold
+        for limit in self.course.budget.cold:
+            hosts = {i for begin, end in limit.hosts for i in range(begin, end)}
+            count = len(cold & hosts)
+            self.check(not new & hosts or count <= limit.most, f"{count} cold, not {limit.most}")
+
+    def _baked(self, record: Record) -> None:
+        """A bake is over: what serves is warm."""
+        record.books.cold &= record.lost() | record.open.keys()
+
+
 # ---------------------------------------------------------------- 4
 
 
@@ -758,6 +785,7 @@ RULES: tuple[type[Rule], ...] = (
     RollbackObeysLimits,
     LimitsHold,
     ChurnHolds,
+    ColdHolds,
     WindowsHold,
     OneChangePerHost,
     ResumeBakesFirst,

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from guardrail.model.budget import Budget, ChurnLimit, Departure, Fallen
+from guardrail.model.budget import Budget, ChurnLimit, ColdLimit, Departure, Fallen, WarmRule
 from guardrail.model.common import Origin
 from guardrail.model.operation import FleetSeen, HostAnswered
 from guardrail.model.plan import Course
@@ -31,7 +31,9 @@ CATALOG, CHURN, DOWN = "evidence:catalog", "limit:churn", "limit:down"
 
 
 def followed(dice: Random, course: Course) -> Course:
-    """Some courses with a catalog, and limits on what may leave it."""
+    """Some courses with a catalog, and limits on what may leave it; some with a limit on cold."""
+    cold, warm = _cold(Random(dice.random()), course.hosts)
+    course = replace(course, budget=Budget(cold=cold, warm=warm))
     if dice.random() < 0.5:
         return course
     hosts = course.hosts
@@ -49,8 +51,21 @@ def followed(dice: Random, course: Course) -> Course:
         leaving=tuple((begin, end) for begin, end in leaving if begin < end),
         critical=tuple((begin, end) for begin, end in critical if begin < end),
         falls=dice.choice((0, 2, 3)),
+        cold=cold,
+        warm=warm,
     )
     return replace(course, budget=budget)
+
+
+def _cold(dice: Random, hosts: int) -> tuple[tuple[ColdLimit, ...], tuple[WarmRule, ...]]:
+    spans = (((0, hosts),), ((0, (hosts + 1) // 2),))
+    cold = tuple(
+        ColdLimit(dice.choice((1, 2, 3)), dice.choice(spans), ORIGIN)
+        for _ in range(dice.choice((0, 0, 1, 2)))
+    )
+    if dice.random() < 0.5:
+        return cold, ()
+    return cold, (WarmRule("warm", 60.0, dice.choice(spans), ORIGIN),)
 
 
 def happenings(dice: Random, course: Course, horizon: float) -> Iterable[tuple[str, float, float]]:
@@ -181,6 +196,7 @@ class Books:
     without: set[int] = field(default_factory=set)
     fell: list[tuple[float, int]] = field(default_factory=list)
     answered_at: dict[int, float] = field(default_factory=dict)
+    cold: set[int] = field(default_factory=set)
 
     @property
     def good(self) -> bool:
@@ -222,12 +238,16 @@ class Books:
         self.left.append(Left(one.at, one.index, 0, seen=True, host=one.host))
 
     def asks(self, index: int, turn: int, at: float) -> None:
-        """A host is asked: it may leave from now on."""
+        """A host is asked: it may leave from now on, and is cold."""
+        self.cold.add(index)
         if any(begin <= index < end for begin, end in self.course.budget.leaving):
             self.left.append(Left(at, index, turn, seen=False))
 
-    def answers(self, event: HostAnswered) -> None:
-        """A host that was not restarted has not left."""
+    def answers(self, event: HostAnswered, lost: set[int]) -> None:
+        """A host that was not restarted has not left, and is as cold as it was."""
+        warm = event.outcome == "changed" and self.course.budget.warm_rules(event.index)
+        if warm or (event.outcome in NOT_RESTARTED and event.index not in lost):
+            self.cold.discard(event.index)
         if event.outcome == "changed":
             self.answered_at[event.index] = event.at
             self.down.discard(event.index)

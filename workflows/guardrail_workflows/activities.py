@@ -33,6 +33,7 @@ from guardrail.errors import InvalidFile, Refused, Unanswered
 from guardrail.files import Documents, load
 from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
 from guardrail.model import messages
+from guardrail.model.budget import WarmRule
 from guardrail.model.change import Change
 from guardrail.model.fleet import ConsulInventory, Host
 from guardrail.model.gate import Gate, Judgement
@@ -61,6 +62,7 @@ from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, HostResult, change_host
 from guardrail_workflows.identity import Identity
 from guardrail_workflows.permits import Permits
+from guardrail_workflows.warming import Warmth, cold_still, warmth
 from guardrail_workflows.watching import watch
 
 T = TypeVar("T")
@@ -178,7 +180,26 @@ class Activities:
     @activity.defn(name=messages.CHANGE_HOST)
     async def change_host(self, task: HostTask) -> HostAnswer:
         """Change one host, or say why not. Everything that can go wrong is an answer."""
-        return replace(await self._change(task), at=time.time())
+        said = await self._warm(task, await self._change(task))
+        return replace(said, at=time.time())
+
+    async def _warm(self, task: HostTask, said: HostAnswer) -> HostAnswer:
+        """Wait until a changed host is warm, where the plan asks for that."""
+        if said.outcome != "changed":
+            return said
+        try:
+            plan = await _patiently(lambda: load_head(self.store, task.plan))
+            rules = plan.budget.warm_rules(task.index)
+            why = await self._cold_still(task, said.name, rules) if rules else ""
+        except (Refused, InvalidFile, Unanswered) as error:
+            why = f"whether it is warm cannot be told: {error}"
+        return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
+
+    async def _cold_still(self, task: HostTask, name: str, rules: Sequence[WarmRule]) -> str:
+        documents = await self.documents()
+        async with self._hands(task.plan) as (_, _, edges):
+            asked = [_warmth(rule, name, documents, edges) for rule in rules]
+            return await cold_still(asked, beats())
 
     async def _change(self, task: HostTask) -> HostAnswer:
         try:
@@ -432,6 +453,14 @@ def _reader(
     return GateReader(
         as_strict(gate, rule), edges.metrics_of(source), source.timeout, expected, source.address
     )
+
+
+def _warmth(rule: WarmRule, name: str, documents: Documents, edges: Edges) -> Warmth:
+    """What the host of this name must show, read as this worker's documents say."""
+    gate = documents.gate(rule.gate)
+    source = documents.source(gate.source)
+    metrics, limit = edges.metrics_of(source), source.timeout
+    return warmth(rule, name, gate, metrics, limit=limit, source=source.address)
 
 
 @dataclass(slots=True)
