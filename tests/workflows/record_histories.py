@@ -25,6 +25,7 @@ from leasing_world import Leasing, begin, needing
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from test_rollout import course
+from test_windows_workflow import course as closing
 
 from guardrail.cli.release import build_id
 from guardrail.edges.deployment import make_current
@@ -229,6 +230,14 @@ async def put_back_by_hand(client: Client, name: str) -> None:
         await ends(op, "completed", changed=3)
 
 
+async def window(client: Client, name: str) -> None:
+    """A window closes in the middle of a wave, and opens again."""
+    world = World(closing(time.time(), 8), client, takes=1.3)
+    async with operation(client, name, world) as op:
+        await op.until(holds("window"))
+        await ends(op, "completed", changed=8)
+
+
 async def refused(client: Client, name: str) -> None:
     world = World(course(3), client, refusals=("no host may go: all is down",))
     async with operation(client, name, world) as op:
@@ -294,6 +303,7 @@ SCENARIOS: dict[str, Scenario] = {
     "lease-yielded": lease_yielded,
     "lease-broken": lease_broken,
     "put-back-by-hand": put_back_by_hand,
+    "window": window,
     "refused": refused,
 }
 CONTINUED = ("continued", "drained")
