@@ -295,7 +295,7 @@ def _over(table: Table, name: str, turn: int, now: float) -> Table:
     return replace(table, ended=(*rest, (name, max(last, turn), now)))
 
 
-def breaking(table: Table, said: Break) -> tuple[Lease, ...]:
+def breaking(table: Table, said: Break, now: float) -> tuple[Lease, ...]:
     """The leases that this would break."""
     return tuple(
         lease
@@ -303,16 +303,17 @@ def breaking(table: Table, said: Break) -> tuple[Lease, ...]:
         if lease.part(said.role) is not None
         and said.operation in ("", lease.holder.operation)
         and not lease.broken_by
+        and (lease.orphaned(now) or not said.orphaned)
     )
 
 
-def refusal(table: Table, said: Break) -> str | None:
+def refusal(table: Table, said: Break, now: float) -> str | None:
     """Why nothing can be broken; None where something can."""
     if not said.by:
         return "say who you are: --by NAME, or GUARDRAIL_USER in the environment"
     if not said.reason:
         return "breaking a lease needs --reason: its holder is told"
-    if breaking(table, said):
+    if breaking(table, said, now):
         return None
     held = sorted({role for lease in table.leases for role in lease.roles})
     broken = [lease for lease in table.leases if lease.part(said.role) and lease.broken_by]
@@ -328,7 +329,7 @@ def refusal(table: Table, said: Break) -> str | None:
 def broken(table: Table, said: Break, now: float) -> Table:
     """A person breaks leases: an orphaned one is free at once; a live one blocks until its holder
     has heard of it and has settled, so that there never are two."""
-    for lease in breaking(table, said):
+    for lease in breaking(table, said, now):
         name = lease.holder.operation
         entry = Broken(name, lease.token, lease.roles, said.by, said.reason, now)
         table = replace(table, broken=(*table.broken, entry)[-BREAKS:])

@@ -12,6 +12,7 @@ are heard, so that its operation knows of a lost one well before the table takes
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -43,6 +44,7 @@ from guardrail.model.lease import (
     Answer,
     Break,
     Done,
+    Lease,
     LeasesInput,
     Table,
     Wanted,
@@ -182,6 +184,8 @@ def _word(error: BaseException) -> str:
 # ---------------------------------------------------------------- keeping one
 
 
+BY_ITSELF = "guardrail"
+"""Who is said to have broken a lease that nothing is behind."""
 LATE = 2.0
 """Seconds by which a renewal may be late."""
 LOOK_EVERY = 1.5
@@ -189,17 +193,61 @@ AGAIN = 0.5
 """Seconds between two looks, and before a table that was silent is asked again."""
 
 
+ORPHANS_EVERY = 10.0
+"""Seconds between two looks at what is behind orphaned leases that are in the way."""
+
+Behind = Callable[[Lease], Awaitable[str]]
+"""What may be behind an orphaned lease, in words; empty: it was looked at, and nothing is away."""
+
+
 async def keep(
     desk: Desk,
     wanted: Wanted,
     report: Callable[[Answer], Awaitable[None]],
     heartbeat: Callable[[str], None],
+    behind: Behind | None = None,
 ) -> None:
     """Ask for a lease and keep it until cancelled; returns when a later ask has replaced this one.
 
     `report` is told what is new; what it raises as Unanswered is told again. `heartbeat`: all is
-    well, and was within RENEW_EVERY + LATE of the last renewal that was heard.
+    well, and was within RENEW_EVERY + LATE of the last renewal that was heard. `behind`: asked of
+    orphaned leases in the way while it waits; one that has nothing behind it is ended.
     """
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(_keep(desk, wanted, report, heartbeat))
+        if behind is not None:
+            looking = group.create_task(_end_orphans(desk, wanted, behind))
+            keeping.add_done_callback(lambda _: looking.cancel())
+
+
+async def _end_orphans(desk: Desk, wanted: Wanted, behind: Behind) -> None:
+    while True:
+        await asyncio.sleep(ORPHANS_EVERY)
+        with suppress(Unanswered, Refused):
+            if (await desk.look(wanted)).word == "waits":
+                await end_orphans(desk, wanted, behind)
+
+
+async def end_orphans(desk: Desk, wanted: Wanted, behind: Behind) -> None:
+    """End the orphaned leases on roles that are wanted, where nothing is behind them any more.
+
+    Raises Unanswered, Refused.
+    """
+    roles, now = {claim.role for claim in wanted.claims}, time.time()
+    for lease in (await desk.table()).leases:
+        if lease.orphaned(now) and roles & set(lease.roles) and not await behind(lease):
+            why = "its operation has ended, and its hosts were read: all of them serve"
+            name = lease.holder.operation
+            said = Break(lease.roles[0], BY_ITSELF, why, name, orphaned=True)
+            await desk.break_lease(said)
+
+
+async def _keep(
+    desk: Desk,
+    wanted: Wanted,
+    report: Callable[[Answer], Awaitable[None]],
+    heartbeat: Callable[[str], None],
+) -> None:
     told: Answer | None = None
     asked, lost = -RENEW_EVERY, False
     while told is None or told.word != "superseded":

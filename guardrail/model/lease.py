@@ -248,12 +248,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A person breaks the leases on a role. operation: only that one's; empty: all."""
+    """The leases on a role are broken. operation: only that one's; empty: all. orphaned: only
+    those that nobody renews any more."""
 
     role: str
     by: str
     reason: str
     operation: str = ""
+    orphaned: bool = False
     at: float = 0.0
 
 

@@ -238,7 +238,15 @@ def test_breaking_a_live_lease_blocks_until_its_holder_has_settled():
 )
 def test_what_cannot_be_broken_is_refused(said, why):
     table, _ = asked(Table(), 0.0, wanted("a"))
-    assert why in leases.refusal(table, said)
+    assert why in leases.refusal(table, said, 1.0)
+
+
+def test_what_is_only_for_orphans_breaks_no_live_lease():
+    table, _ = asked(Table(), 0.0, wanted("a"))
+    said = Break("memcached", "guardrail", "its hosts serve", "a", orphaned=True)
+    assert "nobody holds memcached by a" in leases.refusal(table, said, 10.0)
+    assert leases.broken(table, said, 10.0) == table
+    assert leases.broken(table, said, 100.0).leases == ()
 
 
 def test_a_table_that_was_lost_asks_first_who_had_a_lease():
@@ -337,7 +345,7 @@ class Anything(RuleBasedStateMachine):
     @rule(role=st.sampled_from(("memcached", "web", "db")))
     def is_broken(self, role):
         said = Break(role, "bob", "because")
-        if leases.refusal(self.table, said) is None:
+        if leases.refusal(self.table, said, self.now) is None:
             self.table = leases.broken(self.table, said, self.now)
 
     @rule(seconds=st.sampled_from((0.1, 5.0, 29.0, 31.0, 4000.0)))

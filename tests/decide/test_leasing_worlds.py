@@ -63,7 +63,7 @@ class World:
             run.happen(LeaseTold(run.now, state.lease_turn, "lost", ("silent",)))
         elif kind == "break":
             said = Break(ROLES[which % 2], "cid", "because")
-            self.excused |= {x.holder.operation for x in leases.breaking(self.table.table, said)}
+            self.excused |= {x.holder.operation for x in leases.breaking(self.table.table, said, at)}
             self.table.table = leases.broken(self.table.table, said, at)
         elif kind == "table" and not self.dead:  # a lost table forgets the dead
             self.table.table = leases.opened(at, careful=True)

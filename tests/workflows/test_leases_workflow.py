@@ -49,6 +49,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(edge, "RENEW_EVERY", 1.0)
     monkeypatch.setattr(edge, "LATE", 0.5)
     monkeypatch.setattr(edge, "LOOK_EVERY", 0.2)
+    monkeypatch.setattr(edge, "ORPHANS_EVERY", 0.5)
 
 
 @asynccontextmanager
@@ -122,6 +123,23 @@ async def test_who_is_terminated_leaves_an_orphan_that_blocks_until_a_person_bre
         assert (end.phase, len(world.begun)) == ("completed", begun + 1)
         lines = await recorded(world, "dead", "lease_broken")
     assert lines[0].fields["reason"] == "dead is dead"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_orphan_whose_hosts_were_read_and_serve_is_ended_without_a_person(server):
+    async with world_of(server, gone=needing(3), after_it=needing(1)) as world:
+        world.takes = 1.0
+        gone = await begin(world, "gone")
+        await gone.until(lambda s: s.in_flight)
+        await gone.handle.terminate("as the test says")
+        world.looks = ["steps may run on its hosts for 1 s more", "host-000 runs nothing", ""]
+        other = await begin(world, "after_it")
+        end = await other.handle.result()
+        lines = await recorded(world, "gone", "lease_broken")
+    assert end.phase == "completed"
+    assert world.looks == [""]
+    assert (lines[0].fields["by"], len(lines)) == ("guardrail", 1)
+    assert "its hosts were read: all of them serve" in lines[0].fields["reason"]
 
 
 async def free(server):

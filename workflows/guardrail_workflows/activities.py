@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -38,7 +38,7 @@ from guardrail.model.change import Change
 from guardrail.model.fleet import ConsulInventory, Host
 from guardrail.model.gate import Gate, Judgement
 from guardrail.model.journal import Entry, Head
-from guardrail.model.lease import Answer, Done, Wanted
+from guardrail.model.lease import Answer, Done, Lease, Wanted
 from guardrail.model.messages import (
     FleetTold,
     FreezesTold,
@@ -56,6 +56,7 @@ from guardrail.model.messages import (
 from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
 from guardrail.ports import Journal, PlanStore, Token
+from guardrail_workflows import orphans
 from guardrail_workflows.fleet_watch import FleetWatch
 from guardrail_workflows.frozen import Asked, FreezeWatch
 from guardrail_workflows.host_reread import Reading
@@ -345,7 +346,25 @@ class Activities:
             except RPCError as error:
                 raise Unanswered("the operation", wanted.holder.operation, str(error)) from error
 
-        await keep(Desk(self.client), wanted, report, activity.heartbeat)
+        await keep(Desk(self.client), wanted, report, activity.heartbeat, self._behind)
+
+    async def _behind(self, lease: Lease) -> str:
+        """What may be behind an orphaned lease; empty: its operation has ended, its hosts serve."""
+        operation = lease.holder.operation
+        handle = self.client.get_workflow_handle(messages.workflow_id(operation))
+        try:
+            if (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+                return f"{operation} goes on"
+            async with self._hands(lease.holder.plan) as (plan, change, edges):
+                if why := orphans.steps_may_run(lease, plan):
+                    return why
+                about = f"{orphans.hosts_of(lease, plan):x}"
+                task = RereadTask(operation, lease.holder.plan, 0, about)
+                hosts = await asyncio.to_thread(self._planned_hosts, task)
+                just_hosts = [host for _, host in hosts]
+                return await orphans.not_serving(just_hosts, plan, change, edges.probing)
+        except (RPCError, Refused, Unanswered) as error:
+            return str(error)
 
     @activity.defn(name=messages.END_LEASE)
     async def end_lease(self, done: Done) -> None:

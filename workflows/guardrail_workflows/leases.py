@@ -78,7 +78,7 @@ class LeasesWorkflow:
 
     @break_lease.validator
     def _may_break(self, said: Break) -> None:
-        why = leases.refusal(self.table, said)
+        why = leases.refusal(self.table, said, max(self.clock.now, workflow.time()))
         if why is not None:
             raise ApplicationError(why, type="Refused")
 
