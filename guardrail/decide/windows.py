@@ -33,8 +33,15 @@ BY_A_PERSON = "a person: abort, and plan again"
 
 
 def host_seconds(course: Course | Plan) -> float:
-    """Seconds that must be open when a host begins: its change at the longest, and the bake."""
-    return course.host_timeout + course.bake_for
+    """Seconds that must be open when a host begins: its change and its warm-up at the longest, and
+    the bake."""
+    return change_seconds(course) + course.budget.warm_within + course.bake_for
+
+
+def change_seconds(course: Course | Plan) -> float:
+    """Seconds that one host's change takes at the longest. A course has the warm-up in it."""
+    warm = course.budget.warm_within if isinstance(course, Course) else 0.0
+    return course.host_timeout - warm
 
 
 def open_for(course: Course | Plan, at: float, direction: Direction) -> bool:
@@ -132,8 +139,10 @@ def _too_late(course: Course | Plan, now: float, left: float, *, back: bool) -> 
 def arithmetic(course: Course | Plan, before: float = 0.0) -> str:
     """`a host takes 5 min + bake 10 min = 15 min`; before: seconds of a bake that come first."""
     first = f"bake {span_words(before)}, then " if before >= 1 else ""
-    parts = f"{span_words(course.host_timeout)} + bake {span_words(course.bake_for)}"
-    return f"{first}a host takes up to {parts} = {span_words(before + host_seconds(course))}"
+    warm, bake = course.budget.warm_within, span_words(course.bake_for)
+    parts = [span_words(change_seconds(course)), f"warm-up {span_words(warm)}" if warm else ""]
+    sum_of = " + ".join(part for part in (*parts, f"bake {bake}") if part)
+    return f"{first}a host takes up to {sum_of} = {span_words(before + host_seconds(course))}"
 
 
 def _ends(state: State, calendar: Calendar, now: float, bake: float) -> str:

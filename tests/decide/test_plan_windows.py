@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from decide.plan_builders import CHANGE, found, hosts, policy, request
+from decide.plan_builders import CHANGE, found, gate, hosts, policy, request
 from decide.test_calendar import LA, at, window
 
 from guardrail.cli.plan_view import plan_rows
 from guardrail.cli.text import Look, plain
 from guardrail.decide.plan import course_of, make_plan
+from guardrail.decide.windows import host_seconds
 from guardrail.files.planfile import load_plan, store_plan
 from guardrail.model.calendar import Windows
 from guardrail.model.common import Origin
+from guardrail.model.policy import WarmUp
 from guardrail.twins import TwinStore
 
 MONDAY_NOON = "2026-11-30 12:00"
@@ -121,6 +123,20 @@ def test_a_plan_longer_than_its_calendar_is_refused():
     past = window("05:30-10:00", dates=[("2026-01-01", "2026-01-02")], peak=True)
     (why,) = plan_at(MONDAY_NOON, past, covers=True).refusals
     assert "with a daily peak before each stage" in why
+
+
+def test_the_warm_up_of_a_host_counts_in_the_plan_and_in_the_course():
+    """5 min of change, 10 min until it is warm and a bake of 10 min; 24 min are open."""
+    known = Windows(LA, (window("10:24-10:00"),))
+    warm = WarmUp("warm", 600.0)
+    care = replace(policy("cache-critical", windows=known, bake_for=600.0), warm_up=warm)
+    gates = [gate("margin"), replace(gate("warm"), query='hits{instance="{host}"}')]
+    what = found(hosts(1), policies=[care], change=replace(CHANGE, timeout=300.0))
+    plan = make_plan(request("100%"), replace(what, gates=tuple(gates)), now=at(LA, MONDAY_NOON))
+    (why,) = [reason for reason in plan.refusals if "open time" in reason]
+    assert why.startswith("a host takes up to 5 min + warm-up 10 min + bake 10 min = 25 min; the")
+    course = course_of(plan, "sha256:x")
+    assert host_seconds(course) == host_seconds(plan) == 25 * 60
 
 
 # ---------------------------------------------------------------- stored, and shown
