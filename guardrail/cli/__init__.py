@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from guardrail import logs
 from guardrail.cli import (
+    freeze,
     gate,
     journal,
     lab,
@@ -118,6 +119,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(gate.app, name="gate")
 app.add_typer(journal.app, name="journal")
 app.add_typer(lease.app, name="lease")
+app.add_typer(freeze.app, name="freeze")
 app.add_typer(lab.app, name="lab")
 
 

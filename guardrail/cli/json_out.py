@@ -31,6 +31,7 @@ TIMES = frozenset(
         "closes_at",
         "opens_at",
         "known_until",
+        "until",
     )
 )
 """Fields that are seconds since the epoch."""

@@ -40,5 +40,7 @@ def moments(state: State) -> list[float | None]:
     """When time alone ends a freeze, or begins one that was told ahead."""
     if not state.course.freezes:
         return []
-    known = (*state.frozen.standing, *state.frozen.elsewhere)
-    return [*(one.until for one in known), *(one.since for one in known)]
+    late = state.frozen.elsewhere
+    known = (*state.frozen.standing, *(one.freeze for one in late))
+    times = [*(one.until for one in known), *(one.since for one in known)]
+    return [*times, *(one.again_at for one in late)]

@@ -15,7 +15,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from guardrail.decide.evolve import replace
-from guardrail.model.freeze import COMMAND, Concerned, Freeze, Frozen, Lift, Lifted, Seen
+from guardrail.model.freeze import (
+    COMMAND,
+    Concerned,
+    Freeze,
+    Frozen,
+    Known,
+    Lift,
+    Lifted,
+    Refused,
+    Seen,
+)
 from guardrail.model.operation import Direction, FreezesSeen, State
 from guardrail.model.plan import Plan
 
@@ -130,26 +140,30 @@ def seen(state: State, event: FreezesSeen) -> State:
         return replace(state, frozen=dataclasses.replace(known, elsewhere=_elsewhere(state, event)))
     if event.turn != state.watch_turn:
         return state
-    told = dataclasses.replace(known, told=True, standing=in_order(event.freezes))
-    return replace(state, frozen=told)
+    names = _names(event.freezes)  # of these it will tell the end, too
+    rest = tuple(one for one in known.elsewhere if not _names([one.freeze]) & names)
+    return replace(state, frozen=Known(True, in_order(event.freezes), rest))
 
 
-def _elsewhere(state: State, event: FreezesSeen) -> tuple[Freeze, ...]:
-    """One worker's refusal, beside those of others that stand still."""
-    again = event.at + AGAIN
-    new = [dataclasses.replace(one, until=min(again, one.until or again)) for one in event.freezes]
-    names = {(one.place, one.name) for one in new}
-    others = (one for one in state.frozen.elsewhere if (one.place, one.name) not in names)
-    return in_order([*new, *(one for one in others if stands(one, event.at))])
+def _names(freezes: Iterable[Freeze]) -> set[tuple[str, str]]:
+    return {(one.place, one.name) for one in freezes}
+
+
+def _elsewhere(state: State, event: FreezesSeen) -> tuple[Refused, ...]:
+    """One worker's refusal, beside those of others."""
+    new = tuple(Refused(one, event.at + AGAIN) for one in in_order(event.freezes))
+    names = _names(event.freezes)
+    known = state.frozen.elsewhere
+    rest = (one for one in known if one.again_at > event.at and not _names([one.freeze]) & names)
+    return (*rest, *new)
 
 
 def standing(state: State, now: float) -> tuple[Freeze, ...]:
     """The freezes that stand in the way of the present direction; told twice, they are one."""
     told = [one for one in state.frozen.standing if stands(one, now)]
-    names = {(one.place, one.name) for one in told}
-    more = (one for one in state.frozen.elsewhere if (one.place, one.name) not in names)
-    both = (*told, *(one for one in more if stands(one, now)))
-    return tuple(one for one in both if binds(one, state.direction))
+    late = [one.freeze for one in state.frozen.elsewhere if now < one.again_at]
+    more = [one for one in late if stands(one, now) and not _names([one]) & _names(told)]
+    return tuple(one for one in (*told, *more) if binds(one, state.direction))
 
 
 # ---------------------------------------------------------------- set by command

@@ -86,16 +86,24 @@ class Concerned:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A freeze that a worker has refused to begin a host for, until that host is asked again."""
+
+    freeze: Freeze
+    again_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What an operation knows of freezes.
 
-    told: the present watch has read every place. standing: as it told last. elsewhere: what other
-    workers have refused to begin hosts for, each until it is asked again.
+    told: the present watch has read every place. standing: as it told last. elsewhere: what workers
+    have refused to begin hosts for, and the watch has not told of.
     """
 
     told: bool = False
     standing: tuple[Freeze, ...] = ()
-    elsewhere: tuple[Freeze, ...] = ()
+    elsewhere: tuple[Refused, ...] = ()
 
 
 UNTOLD = Known()

@@ -96,6 +96,8 @@ class PlanRequest:
     fleet: Fleet
     requester: str
     verified: bool = False
+    shadow: bool = False
+    """Everything but the change: nothing is done to any host."""
     contract: str = ""
 
 

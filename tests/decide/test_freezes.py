@@ -104,13 +104,22 @@ def test_a_worker_that_refuses_holds_for_half_a_minute_and_is_asked_again():
     state = go(plan(), (7.0, (ICE,))).state
     state = decide(state, FreezesSeen(500.0, 0, (file,))).state
     state = decide(state, FreezesSeen(510.0, state.watch_turn, ())).state
-    assert state.hold("freeze").reasons[0].startswith("frozen since 1970-01-01 00:00:00Z until")
+    assert state.hold("freeze").reasons[0] == (
+        "frozen since 1970-01-01 00:00:00Z: no reason given (file:/etc/freeze)"
+    )
     decision = decide(state, FreezesSeen(511.0, state.watch_turn, ()))
     assert decision.wake_at == 530.0
     after = decide(decision.state, FreezesSeen(530.0, state.watch_turn, ())).state
     assert after.hold("freeze") is None
     assert after.frozen.elsewhere  # remembered until the next one is told
     assert decide(after, FreezesSeen(531.0, 0, (file,))).state.hold("freeze")
+
+
+def test_what_the_watch_has_told_ends_when_the_watch_says_so():
+    state = go(plan(), (7.0, (ICE,))).state
+    state = decide(state, FreezesSeen(500.0, 0, (ICE,))).state
+    state = decide(state, FreezesSeen(501.0, state.watch_turn, (ICE,))).state
+    assert decide(state, FreezesSeen(502.0, state.watch_turn, ())).state.hold("freeze") is None
 
 
 def test_an_operation_of_an_earlier_build_knows_nothing_of_freezes():
