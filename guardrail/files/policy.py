@@ -13,6 +13,9 @@
         failures: {hosts: 0}                   # also share, consecutive
         wave: 10%
         pace: {between: 30s}
+        coldCapacity: 5%                       # of the hosts it covers: restarted, not yet warm
+        churn: {departures: 6, per: 10m}       # from the catalog, whoever causes them
+      warmUp: {gate: cache-warm, within: 15m}  # its query may use {host}
       gates: {require: [cache-hit-ratio, database-margin]}
       evidence: {maxAge: 3 scrapes, grace: 10s}
       bake: {for: 10m, covers: dailyPeak}      # covers: one daily peak before the next stage
@@ -23,11 +26,7 @@
         timezone: America/Los_Angeles
         deny: [{days: mon-fri, from: "05:30", to: "10:00", reason: daily peak, peak: true}]
 
-`match: {}` covers every host. What a policy does not state, it leaves to others. Three more words:
-
-    limits.coldCapacity: 5%                    # of the tier, weighted by how cold
-    limits.churn: {departures: 6, per: 10m}    # counted from the catalog, whoever causes them
-    warmUp: {gate: cache-warm, within: 15m}    # its query may use {host}
+`match: {}` covers every host. What a policy does not state, it leaves to others.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
