@@ -87,7 +87,8 @@ class Script:
     work: asked for each host and turn. gates: changes of verdict; before its first, a gate
     passes. lost: when the watcher falls silent. first_report: seconds from the beginning of a
     watch to its first report; None: a watch never reports. reread: what is wrong with a changed
-    host that is read again; None: nothing.
+    host that is read again; None: nothing. arrived: hosts that the inventory has by then, and the
+    plan does not.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -96,6 +97,7 @@ class Script:
     lost: tuple[float, ...] = ()
     first_report: float | None = 1.0
     reread: Callable[[int, float], HostFound | None] = lambda _index, _now: None
+    arrived: tuple[str, ...] = ()
     freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
 
 
@@ -234,7 +236,8 @@ class Drive:
     def _read(self, read: ReadAgain) -> None:
         found = [self.script.reread(index, self.now) for index in members(read.hosts)]
         wrong = tuple(one for one in found if one is not None)
-        self.happen(HostsRead(self.now, read.turn, len(found), wrong))
+        came = self.script.arrived if read.arrivals else ()
+        self.happen(HostsRead(self.now, read.turn, len(found), wrong, arrived=came))
 
     # ------------------------------------------------------------ leases
 

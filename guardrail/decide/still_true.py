@@ -12,6 +12,9 @@ before they have answered (rule 11 of design.md §4):
 Where the plan is cache-critical all of them are read, otherwise a tenth and at least five, drawn by
 the plan's digest and the wave: nobody can choose them, and everybody can say which they are.
 A hold of any kind makes the reading old: after it comes a bake, and then another reading.
+
+The last reading looks into the inventory, too: hosts that came since the plan was made are left out
+by name, in the reasons of the end. Silence of the inventory is silence.
 """
 
 import hashlib
@@ -66,7 +69,13 @@ def due(state: State) -> bool:
     """Whether hosts must be read again before anything goes on from here."""
     if state.direction == "back" or state.true_wave == state.wave or state.waiting:
         return False
-    return bool(state.course.reread and believed(state)) and at_stage_end(state)
+    wanted = bool(believed(state)) or at_the_end(state)
+    return bool(state.course.reread) and wanted and at_stage_end(state)
+
+
+def at_the_end(state: State) -> bool:
+    """Whether nothing comes after the present wave."""
+    return state.wave + 1 == len(state.course.waves)
 
 
 def sample(state: State) -> int:
@@ -104,7 +113,8 @@ def action(before: State, after: State) -> tuple[ReadAgain, ...]:
         return ()
     held = after.hold(REREAD)
     silent = sum(bit(index) for index in held.hosts) if held is not None else 0
-    return (ReadAgain(after.reread_turn, silent & believed(after) or sample(after)),)
+    hosts = silent & believed(after) or sample(after)
+    return (ReadAgain(after.reread_turn, hosts, at_the_end(after)),)
 
 
 # ---------------------------------------------------------------- what is told
@@ -114,7 +124,7 @@ def told(state: State, event: HostsRead) -> State:
     """What was found on the hosts that were to be read last."""
     if not event.turn or event.turn != state.rereading:
         return state
-    state = replace(state, rereading=0)
+    state = replace(state, rereading=0, arrived=event.arrived, arrived_more=event.others)
     wrong = [found for found in event.wrong if has(believed(state), found.index)]
     other = [found for found in wrong if found.answered]
     silent = [found for found in wrong if not found.answered]
@@ -186,6 +196,18 @@ def _let_be(state: State, now: float) -> State:
         state = clear_hold(state, name, now, "the operation goes back")
     heard = tuple(known for known in state.exceptional if known.outcome != "silent")
     return replace(state, rereading=0, reread_at=None, exceptional=heard)
+
+
+def left_out(state: State) -> str:
+    """The hosts that came since the plan was made, in words that follow another sentence."""
+    if not state.arrived:
+        return ""
+    count = len(state.arrived) + state.arrived_more
+    more = f" and {state.arrived_more} more" if state.arrived_more else ""
+    came = f"{count} {'host' if count == 1 else 'hosts'} came since the plan was made"
+    return (
+        f"; {came} and {'is' if count == 1 else 'are'} left out: {', '.join(state.arrived)}{more}"
+    )
 
 
 def doing(state: State) -> str:

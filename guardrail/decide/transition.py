@@ -272,7 +272,8 @@ def in_words(state: State) -> str:
     left = [known.name for known in state.exceptional if not has(state.changed, known.index)]
     left += [more] if (more := and_more(state)) else []
     aside = f"; left out: {', '.join(left)}" if left else ""
-    return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}"
+    came = still_true.left_out(state)
+    return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}{came}"
 
 
 # ---------------------------------------------------------------- when to look again

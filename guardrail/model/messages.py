@@ -64,6 +64,7 @@ END_LEASE = "end_lease"
 RECORD = "record"
 CHECK_SIGNATURE = "check_signature"
 REREAD_HOSTS = "reread_hosts"
+FIND_ARRIVALS = "find_arrivals"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
@@ -158,6 +159,15 @@ class RereadTask:
     plan: str
     turn: int
     hosts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Hosts of the inventory that a plan does not have: some by name, and how many others."""
+
+    names: tuple[str, ...] = ()
+    others: int = 0
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

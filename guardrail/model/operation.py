@@ -160,6 +160,8 @@ class State:
     reread_turn: int = 0  # the last turn that was given for that
     reread_at: float | None = None  # when hosts that were silent then are read once more
     true_wave: int = -1  # at this wave's end they were all as they should be, with no hold since
+    arrived: tuple[str, ...] = ()  # hosts that the inventory has and the plan does not, by name
+    arrived_more: int = 0  # those of them that are not kept by name
     last_begin_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -322,7 +324,8 @@ class HostsRead:
     """Changed hosts were read again; `turn` is the one they were to be read with.
 
     read: how many. wrong: those that are not as they should be, the ones that answered first.
-    more: wrong ones that are not listed. problem: why they could not be read at all.
+    more: wrong ones that are not listed. problem: why they could not be read at all. arrived: hosts
+    of the inventory that the plan does not have, where that was asked; others: those not listed.
     """
 
     at: float
@@ -331,6 +334,8 @@ class HostsRead:
     wrong: tuple[HostFound, ...] = ()
     more: int = 0
     problem: str = ""
+    arrived: tuple[str, ...] = ()
+    others: int = 0
     kind: Literal["hosts_read"] = "hosts_read"
 
 
@@ -423,10 +428,14 @@ class EndLease:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Read these changed hosts again (a set of plan indexes); answer with this turn."""
+    """Read these changed hosts again (a set of plan indexes); answer with this turn.
+
+    arrivals: look into the inventory, too, for hosts that the plan does not have.
+    """
 
     turn: int
     hosts: int
+    arrivals: bool = False
     kind: Literal["read_again"] = "read_again"
 
 

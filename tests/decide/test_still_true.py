@@ -7,9 +7,10 @@ import pytest
 from guardrail.decide import still_true
 from guardrail.decide.explain import explain
 from guardrail.model.operation import HostFound, HostsRead, WatchAgain
+from guardrail.twins import Script, drive
 
 from builders import course, say
-from small import begins, drive_on, go
+from small import begins, drive_on, go, hosts
 
 
 def found(index, *, answered=True, away=False):
@@ -70,10 +71,6 @@ def test_the_sample_is_drawn_by_the_plan_and_the_wave():
 
 
 def reverted(*wrong, people=(), until=10_000.0, **fields):
-    from guardrail.twins import Script, drive
-
-    from small import hosts
-
     script = Script(hosts(), people=people, reread=once(*wrong))
     return drive(course(1, 3, reread=100, **fields), script, until=until)
 
@@ -173,3 +170,41 @@ def test_it_is_said_which_hosts_are_read():
 def test_the_sentence_says_that_hosts_are_read():
     run = go(course(1, 3, reread=100), until=36.5)
     assert "reading changed hosts again" in explain(run.state)[0]
+
+
+# ---------------------------------------------------------------- hosts that came since
+
+
+def with_arrivals(*names, **fields):
+    script = Script(hosts(), arrived=names)
+    return drive(course(1, 3, reread=100, **fields), script, until=10_000.0)
+
+
+def test_hosts_that_came_since_are_left_out_by_name():
+    run = with_arrivals("host-007", "host-008")
+    assert run.state.finish_reasons == (
+        (
+            "3 of 3 hosts changed; 2 hosts came since the plan was made and are left out: "
+            "host-007, host-008"
+        ),
+    )
+
+
+def test_they_are_looked_for_with_the_last_reading_only():
+    run = with_arrivals()
+    asked = [read.arrivals for moment in run.moments for read in moment.reads]
+    assert asked == [False, True]
+    assert run.state.finish_reasons == ("3 of 3 hosts changed",)
+
+
+def test_they_are_looked_for_where_no_host_was_changed_too():
+    script = Script(hosts({(0, 1): "gone"}), arrived=("new",))
+    run = drive(course(1, reread=100), script)
+    assert "1 host came since the plan was made and is left out: new" in run.state.finish_reasons[0]
+
+
+def test_more_than_are_named_are_counted():
+    run = go(course(1, reread=100), until=36.5)
+    run = drive_on(run, HostsRead(36.6, 1, 1, arrived=("a", "b"), others=7))
+    assert run.state.finish_reasons[0].endswith("9 hosts came since the plan was made and are left "
+                                                "out: a, b and 7 more")  # fmt: skip

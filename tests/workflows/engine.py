@@ -23,6 +23,7 @@ from guardrail.model.fleet import Fleet, HostList
 from guardrail.model.identity import Signed, Signer
 from guardrail.model.journal import Entry, Head
 from guardrail.model.messages import (
+    Arrivals,
     HostAnswer,
     HostTask,
     Judged,
@@ -71,6 +72,7 @@ class World:
     unwritable: str = ""
     reread: list[tuple[HostFound, ...]] = field(default_factory=list)
     readings: list[RereadTask] = field(default_factory=list)
+    arrivals: tuple[str, ...] = ()
 
     @activity.defn(name=messages.PLAN_OPERATION)
     async def plan(self, request: PlanRequest) -> Planned:
@@ -110,6 +112,10 @@ class World:
         wrong = self.reread.pop(0) if self.reread else ()
         return RereadAnswer(int(task.hosts, 16).bit_count(), wrong, at=time.time())
 
+    @activity.defn(name=messages.FIND_ARRIVALS)
+    async def find_arrivals(self, digest: str) -> Arrivals:
+        return Arrivals(self.arrivals, at=time.time())
+
     @activity.defn(name=messages.WATCH_GATES)
     async def watch(self, task: WatchTask) -> None:
         self.watches.append(task.turn)
@@ -128,7 +134,7 @@ class World:
     @property
     def activities(self):
         mine = [check_signature, self.plan, self.load, self.change, self.watch]
-        return [*mine, self.record, self.read_again]
+        return [*mine, self.record, self.read_again, self.find_arrivals]
 
 
 @dataclass

@@ -41,7 +41,7 @@ def test_hosts_are_cut_into_windows_of_the_plan():
 async def test_a_host_put_back_by_hand_holds_until_it_is_changed_again(server):
     wrong = HostFound(1, "host-001", "at 1, and was brought to 2")
     plan = replace(course(1, 3), reread=100)
-    world = World(plan, server.client, reread=[(), (wrong,)])
+    world = World(plan, server.client, reread=[(), (wrong,)], arrivals=("host-new",))
     async with operation(server.client, world) as op:
         status = await op.until(held("reverted"))
         (hold,) = status.holds
@@ -50,6 +50,9 @@ async def test_a_host_put_back_by_hand_holds_until_it_is_changed_again(server):
         await op.say("retry", hosts=("host-001",))
         end = await op.handle.result()
     assert (end.phase, end.changed) == ("completed", 3)
+    assert end.finish_reasons == (
+        "3 of 3 hosts changed; 1 host came since the plan was made and is left out: host-new",
+    )
     assert [name for name, _, _ in world.begun].count("host-001") == 2
     assert [int(task.hosts, 16) for task in world.readings] == [1, 7, 7]
     lines = check(world.journal.kept[op.name]).lines

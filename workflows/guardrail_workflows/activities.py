@@ -40,6 +40,7 @@ from guardrail.model.gate import Gate, Judgement
 from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Lease, Wanted
 from guardrail.model.messages import (
+    Arrivals,
     FleetTold,
     FreezesTold,
     HostAnswer,
@@ -57,6 +58,7 @@ from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
 from guardrail.planning import plan_rollout
 from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows import orphans
+from guardrail_workflows.arrivals import arrived
 from guardrail_workflows.fleet_watch import FleetWatch
 from guardrail_workflows.frozen import Asked, FreezeWatch
 from guardrail_workflows.host_reread import Reading
@@ -112,6 +114,7 @@ class Activities:
             self.load_course,
             self.change_host,
             self.reread_hosts,
+            self.find_arrivals,
             self.watch_gates,
             self.keep_lease,
             self.end_lease,
@@ -233,6 +236,17 @@ class Activities:
         except (Refused, Unanswered) as error:
             raise ApplicationError(str(error), type=type(error).__name__) from error
         return RereadAnswer(found.read, found.wrong, found.more, time.time())
+
+    @activity.defn(name=messages.FIND_ARRIVALS)
+    async def find_arrivals(self, digest: str) -> Arrivals:
+        """The hosts that the inventory has now, and this plan does not."""
+        try:
+            plan = await _patiently(lambda: load_plan(self.store, digest))
+            async with edges_of(plan.where, None) as edges:
+                found = await arrived(plan, edges.inventory)
+        except (Refused, Unanswered) as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
+        return replace(found, at=time.time())
 
     def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
         indexes = members(int(task.hosts, 16))
@@ -419,9 +433,7 @@ def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
 
 def answer_of(task: HostTask, host: PlannedHost, result: HostResult) -> HostAnswer:
     """What became of a host's work, as its operation hears it."""
-    return HostAnswer(
-        task.index, task.turn, result.outcome, host.name, result.reason, result.facts
-    )
+    return HostAnswer(task.index, task.turn, result.outcome, host.name, result.reason, result.facts)
 
 
 def job_of(task: HostTask, host: PlannedHost, plan: Plan, change: Change) -> HostJob:

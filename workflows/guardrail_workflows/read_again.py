@@ -14,7 +14,7 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide.bits import span
     from guardrail.model import messages
-    from guardrail.model.messages import RereadAnswer, RereadTask
+    from guardrail.model.messages import Arrivals, RereadAnswer, RereadTask
     from guardrail.model.operation import HostFound, HostsRead, ReadAgain, State
 
 WINDOW = 1_000
@@ -23,7 +23,7 @@ MOST_WRONG = 100
 """Hosts that are named of one reading; the next one names others."""
 WITHIN = timedelta(minutes=20)
 """For one window: some 30 are read together, and each is given up after less than a minute."""
-TRIES = 3
+AGAIN = RetryPolicy(maximum_attempts=3, non_retryable_error_types=["Refused"])
 
 
 def windows(hosts: int) -> Iterator[int]:
@@ -45,12 +45,30 @@ async def read_again(state: State, action: ReadAgain) -> tuple[float, HostsRead]
             )
             at, read, more = answer.at, read + answer.read, more + answer.more
             wrong += answer.wrong
+        came = await _arrivals(state.course.plan) if action.arrivals else Arrivals()
     except ActivityError as error:
         problem = _cause(error)
         return 0.0, HostsRead(0.0, action.turn, read, (), 0, problem)
     wrong.sort(key=lambda one: (not one.answered, one.index))
     more += len(wrong[MOST_WRONG:])
-    return at, HostsRead(at, action.turn, read, tuple(wrong[:MOST_WRONG]), more)
+    found = tuple(wrong[:MOST_WRONG])
+    read_at = max(at, came.at)
+    return read_at, HostsRead(
+        read_at, action.turn, read, found, more, arrived=came.names, others=came.others
+    )
+
+
+async def _arrivals(plan: str) -> Arrivals:
+    found: Arrivals = await workflow.execute_activity(
+        messages.FIND_ARRIVALS,
+        plan,
+        result_type=Arrivals,
+        start_to_close_timeout=timedelta(minutes=2),
+        heartbeat_timeout=timedelta(seconds=60),
+        retry_policy=AGAIN,
+        summary="hosts that came since",
+    )
+    return found
 
 
 async def _read(task: RereadTask) -> RereadAnswer:
@@ -60,7 +78,7 @@ async def _read(task: RereadTask) -> RereadAnswer:
         result_type=RereadAnswer,
         start_to_close_timeout=WITHIN,
         heartbeat_timeout=timedelta(seconds=60),
-        retry_policy=RetryPolicy(maximum_attempts=TRIES, non_retryable_error_types=["Refused"]),
+        retry_policy=AGAIN,
         summary=f"read again, turn {task.turn}",
     )
     return answer
