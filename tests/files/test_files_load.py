@@ -11,7 +11,15 @@ from guardrail.model.change import ConsulAgentProbe, ConsulCatalogCheck, HttpPro
 from guardrail.model.common import Amount, Secret, Tls
 from guardrail.model.fleet import ConsulInventory, HostList, SshReach
 from guardrail.model.gate import Age, Bound, GateEvidence, Targets
-from guardrail.model.policy import Approvals, Failures, PolicyEvidence, PolicyLimits, Recover
+from guardrail.model.policy import (
+    Approvals,
+    Churn,
+    Failures,
+    PolicyEvidence,
+    PolicyLimits,
+    Recover,
+    WarmUp,
+)
 from guardrail.model.rollout import Order
 
 HEAD = "apiVersion: guardrail/v1\nkind: "
@@ -304,7 +312,10 @@ def test_a_policy_becomes_a_model() -> None:
         failures=Failures(hosts=0),
         wave=Amount(10, percent=True),
         pace_between=30.0,
+        cold_capacity=Amount(5, percent=True),
+        churn=Churn(6, 600.0),
     )
+    assert policy.warm_up == WarmUp("cache-warm", 900.0)
     assert policy.required_gates == ("cache-hit-ratio", "database-margin")
     assert policy.evidence == PolicyEvidence(Age(scrapes=3), 10.0)
     assert policy.bake_for == 600.0
