@@ -43,6 +43,10 @@ DYNAMIC = (
     # next workflow task), and whoever asked tries again 1 s later: a status took up to 4 s, or got
     # no answer, and permits came late.
     ("history.MaxBufferedQueryCount", 1000),
+    # One server hands tasks from one partition of its queue to another for nothing (a tenth of
+    # its processor).
+    ("matching.numTaskqueueReadPartitions", 1),
+    ("matching.numTaskqueueWritePartitions", 1),
 )
 """Settings without which promises break (design.md §8)."""
 

@@ -106,3 +106,23 @@ async def test_one_answer_serves_those_in_flight_and_refuses_whose_turn_is_over(
     assert not (await permits.may_begin("op", 8, "b")).allowed
     assert len((await permits.answer("op")).turns) == 2
     assert asked == ["op"]
+
+
+async def test_an_answer_on_its_way_is_the_one_that_a_ready_host_gets():
+    clock, asked = Clock(), []
+
+    async def ask(operation):
+        asked.append(operation)
+        return YES
+
+    permits = Permits(ask, clock)
+    permits.ahead("op")
+    permits.ahead("op")  # one question in flight, whoever is about to be ready
+    await asyncio.sleep(0)
+    clock.now += VALID / 4
+    permits.ahead("op")  # it will still be good
+    assert await permits.may_begin("op", 1) == YES
+    assert asked == ["op"]
+    clock.now += VALID
+    assert await permits.may_begin("op", 2) == YES
+    assert asked == ["op", "op"]

@@ -207,9 +207,11 @@ class Activities:
 
     async def _change(self, task: HostTask) -> HostAnswer:
         try:
-            host = await _patiently(lambda: load_host(self.store, task.plan, task.index))
+            known = known_host(task.plan, task.index)
+            host = known or await _patiently(lambda: load_host(self.store, task.plan, task.index))
         except (Refused, Unanswered) as error:
             return _not_read(task, f"host number {task.index}", f"its plan: {error}")
+        self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
         try:
             async with self._hands(task.plan) as (plan, change, edges):
                 asked = Asked(task, plan, host, self.permits, self.freezes)

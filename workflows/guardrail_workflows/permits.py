@@ -62,6 +62,12 @@ class Permits:
             await self._question(operation, known, give_up - self.clock())
         return MayBegin(False, f"the operation gave no permit within {self.patience:g} s")
 
+    def ahead(self, operation: str) -> None:
+        """Have an answer on its way for a host that is about to be ready; nobody waits for it."""
+        known = self._known.setdefault(operation, _Known())
+        if self.clock() >= known.until - AHEAD:
+            self._send_one(operation, known)
+
     async def _question(self, operation: str, known: _Known, limit: float) -> None:
         """Wait for the one question in flight, sending it if there is none."""
         question = self._send_one(operation, known)
