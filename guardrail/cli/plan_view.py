@@ -22,6 +22,7 @@ from guardrail.cli.text import (
     wrap,
 )
 from guardrail.decide.calendar import local, span_words
+from guardrail.decide.people import needs_signature
 from guardrail.model.calendar import Closed
 from guardrail.model.plan import ApprovalPoint, GateRule, Limit, Plan, PlannedHost
 
@@ -250,6 +251,7 @@ def approvals(plan: Plan, look: Look) -> list[Line]:
 def _approval_cells(point: ApprovalPoint, look: Look) -> list[Span]:
     people = "1 person" if point.count == 1 else f"{point.count} people"
     others = ", not the requester" if point.not_requester else ""
+    others += ", by signature" if needs_signature(point) else ""
     return [
         Span(clean(point.point, look), "strong"),
         Span(f"before wave {point.wave + 1}"),

@@ -106,6 +106,7 @@ def terms(policy: Policy, over: Scope) -> Terms:
         rollback_when=said(policy.rollback_when, "rollback.when"),
         approval_count=said(asked.count if asked else None, "approvals.count"),
         not_requester=said(asked.not_requester if asked else None, "approvals.notRequester"),
+        verified=_verified(policy),
         cache_critical=said(policy.cache_critical or None, "cacheCritical"),
         approval_points=_words(policy, asked.at if asked else (), "approvals.at"),
         gates=_words(policy, policy.required_gates, "gates.require"),
@@ -136,6 +137,14 @@ def _windows(policy: Policy) -> Windows | None:
         allow=placed(known.allow, "windows.allow"),
         origin=where(policy, "windows.allow" if known.allow else "windows"),
     )
+
+
+def _verified(policy: Policy) -> Stated[bool] | None:
+    """Whether only verified people count: two people always have to be."""
+    asked = policy.approvals
+    if asked is None or not (asked.verified or asked.count > 1):
+        return None
+    return Stated(True, "true", where(policy, "approvals.verified"))
 
 
 def where(policy: Policy, path: str) -> Origin:
@@ -226,6 +235,7 @@ def resolve(said: Terms) -> Resolved:
         rollback_when=said.rollback_when or _default(ask),
         approval_count=said.approval_count or _default(1),
         not_requester=said.not_requester.value if said.not_requester else not said.policies,
+        verified=said.verified is not None and said.verified.value,
         cache_critical=said.cache_critical is not None,
         approval_points=said.approval_points or (() if said.policies else (_default("start"),)),
         gates=said.gates,

@@ -18,6 +18,7 @@ from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
 from guardrail.decide.still_true import share_of
+from guardrail.decide.overrides import KNOBS
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.terms import Resolved, Stated, Terms
 from guardrail.decide.tiers import cut_by_tiers, tiers_of
@@ -135,6 +136,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         calendar=plan.calendar,
         leases=plan.leases,
         rollback_when=plan.rollback_when,
+        limits=tuple(limit for limit in plan.limits if limit.name in KNOBS),
         reread=share_of(cache_critical=plan.cache_critical),
         freezes=True,
     )
@@ -362,5 +364,6 @@ def approvals_of(
         point = label(stated.value)
         if wave is not None and point not in points:
             count = care.approval_count.value
-            points[point] = ApprovalPoint(point, wave, count, care.not_requester, stated.origin)
+            who = (count, care.not_requester, stated.origin, care.verified)
+            points[point] = ApprovalPoint(point, wave, *who)
     return tuple(sorted(points.values(), key=lambda point: (point.wave, point.point != START)))

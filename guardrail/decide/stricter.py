@@ -67,6 +67,7 @@ FIELDS: dict[str, Meaning] = {
     "rollback_when": _in_order("rollback.when", "never", "ask", "auto"),
     "approval_count": _larger("approvals.count", "more people must agree"),
     "not_requester": _in_order("approvals.notRequester", True, False),
+    "verified": _in_order("approvals.verified", True, False),
     "cache_critical": _in_order("cacheCritical", True, False),
 }
 """The fields of `Terms` of which one value counts."""

@@ -62,6 +62,7 @@ class Terms:
     rollback_when: Stated[RollbackWhen] | None = None
     approval_count: Stated[int] | None = None
     not_requester: Stated[bool] | None = None
+    verified: Stated[bool] | None = None
     cache_critical: Stated[bool] | None = None
     approval_points: tuple[Stated[str], ...] = ()
     gates: tuple[Stated[str], ...] = ()
@@ -93,6 +94,7 @@ class Resolved:
     rollback_when: Stated[RollbackWhen]
     approval_count: Stated[int]
     not_requester: bool
+    verified: bool
     cache_critical: bool
     approval_points: tuple[Stated[str], ...]
     gates: tuple[Stated[str], ...]

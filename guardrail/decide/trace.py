@@ -112,11 +112,14 @@ def _same(one: Stated[object], other: Stated[object]) -> bool:
     return gates[0] == gates[1]
 
 
+SWITCHES = ("not_requester", "verified", "cache_critical")
+
+
 def _row(path: str, name: str, stated: Stated[object], left: Stated[object] | None) -> Traced:
     row = Traced(path, in_words(name, stated), stated.written, stated.origin)
     if not stated.origin.line:
         return row
-    none = NOT_ASKED if name in SEVERAL or name in ("not_requester", "cache_critical") else NO_LIMIT
+    none = NOT_ASKED if name in SEVERAL or name in SWITCHES else NO_LIMIT
     without = in_words(name, left) if left is not None else none
     return Traced(path, row.value, row.written, row.origin, without, left.origin if left else None)
 

@@ -19,7 +19,7 @@
       gates: {require: [cache-hit-ratio, database-margin]}
       evidence: {maxAge: 3 scrapes, grace: 10s}
       bake: {for: 10m, covers: dailyPeak}      # covers: one daily peak before the next stage
-      approvals: {at: [start, 10%], count: 1, notRequester: true}
+      approvals: {at: [start, 10%], count: 1, notRequester: true}   # verified: by signature
       recover: {by: person, for: 5m}           # or by: evidence
       rollback: {when: ask, requires: recovered}   # or never, or auto
       windows:                                 # when work may go on: guardrail/files/window.py
@@ -181,6 +181,16 @@ class ApprovalsFormat(Format):
     at: list[Point] = Field(min_length=1, description="`start`, or a stage of the rollout file.")
     count: int = Field(default=1, ge=1, description="Distinct people.")
     not_requester: bool = Field(default=True, description="Whoever asked does not count.")
+    verified: bool | None = Field(
+        default=None, description="Only people who sign count; default: from two people on."
+    )
+
+    @model_validator(mode="after")
+    def _two_are_verified(self) -> Self:
+        if self.verified is False and self.count > 1:
+            never = "names that nobody vouches for never make two people: leave it out, or `true`"
+            raise wrong((("verified",), f"`verified: false` with `count: {self.count}`: {never}"))
+        return self
 
 
 class RecoverFormat(Format):
@@ -298,4 +308,5 @@ def _failures(written: FailuresFormat) -> Failures:
 def _approvals(written: ApprovalsFormat | None) -> Approvals | None:
     if written is None:
         return None
-    return Approvals(tuple(written.at), written.count, written.not_requester)
+    asked = (tuple(written.at), written.count, written.not_requester)
+    return Approvals(*asked, verified=written.verified or written.count > 1)

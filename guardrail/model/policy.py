@@ -80,11 +80,15 @@ class PolicyLimits:
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """Who must agree at which points: `start`, or a stage as the rollout file writes it."""
+    """Who must agree at which points: `start`, or a stage as the rollout file writes it.
+
+    verified: only people count whom a signature vouches for; two or more people always are.
+    """
 
     at: tuple[str, ...]
     count: int = 1
     not_requester: bool = True
+    verified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
