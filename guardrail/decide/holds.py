@@ -10,8 +10,8 @@ import dataclasses
 from guardrail.decide import limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
-from guardrail.decide.people import consents, needs_signature
 from guardrail.decide.freezes import are_known as freezes_are_known
+from guardrail.decide.people import consents, needs_signature
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
 from guardrail.model.policy import RecoverBy
@@ -146,12 +146,6 @@ def evidence_hold(rule: GateRule, watched: Watched, now: float, why: str = "") -
 
 
 # ---------------------------------------------------------------- approvals and limits
-
-
-def consents(state: State, point: ApprovalPoint) -> tuple[str, ...]:
-    """The distinct people whose consent counts at that point, sorted."""
-    people = {approved.by for approved in state.approved if approved.point == point.point}
-    return tuple(sorted(people - ({state.course.requester} if point.not_requester else set())))
 
 
 def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:

@@ -26,7 +26,6 @@ from guardrail.decide.holds import (
     note,
     raise_hold,
 )
-from guardrail.decide.people import sign_it
 from guardrail.model.operation import Commanded, Hold, HostAnswered, Scope, State
 
 WAVE_TAKEN_BACK = "rollback:wave"
@@ -105,8 +104,6 @@ def refuse(state: State, command: Commanded) -> str | None:
         return "it is being aborted: nothing new begins any more"
     if state.course.rollback_when == "never":
         return "the policy says rollback.when: never; abort it, and plan a rollout to go back"
-    if command.accept_churn and not command.verified:
-        return sign_it(command.by, f"{BREAK_GLASS} people accept churn")
     if state.direction == "forward":
         return (
             None if would_take_back(state, "all") else "no host was changed: nothing to take back"
