@@ -5,6 +5,7 @@ number, and hosts, gates and people that behave as a script says. It is for simu
 users' own tests of their plans and policies; it proves nothing about real parts.
 """
 
+import asyncio
 import hashlib
 import heapq
 from collections.abc import Callable, Hashable, Sequence
@@ -14,6 +15,7 @@ from guardrail.decide import chain, leases
 from guardrail.decide.bits import members
 from guardrail.decide.transition import decide, may_begin
 from guardrail.errors import Refused
+from guardrail.model.budget import Listing
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.freeze import Freeze
@@ -358,6 +360,25 @@ class Markers:
             return False
         self.began.add((host, token[0]))
         return True
+
+
+@dataclass(slots=True)
+class TwinListings:
+    """A catalog that shows these states, or faults, one after another; then nothing changes any
+    more, and `over` is set."""
+
+    answers: list[Listing | Exception]
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def next(self) -> Listing:
+        """The next state; raises a fault where there is one."""
+        if not self.answers:
+            self.over.set()
+            await asyncio.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @dataclass(slots=True)

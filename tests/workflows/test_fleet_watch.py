@@ -6,7 +6,8 @@ from contextlib import suppress
 from guardrail.errors import Refused, Unanswered
 from guardrail.model.budget import Listed, Listing
 from guardrail.model.messages import WatchTask
-from guardrail_workflows.fleet_watch import FleetWatch
+from guardrail.twins import TwinListings
+from guardrail_workflows.fleet_watch import TOLD_AGAIN, FleetWatch
 
 NAMES = ("a", "b", "c")
 SILENT = Unanswered("Consul", "http://x", "connection refused")
@@ -17,26 +18,9 @@ def listing(index, *names, failing=(), created=1):
     return Listing(index, kept | {name: Listed(created, ("down",)) for name in failing})
 
 
-class Script:
-    """Listings, or faults, one after another; then nothing ever changes again."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.over = asyncio.Event()
-
-    async def next(self):
-        if not self.answers:
-            self.over.set()
-            await asyncio.Event().wait()
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-async def watched(*answers, lost=0, index=0, down="0"):
+async def watched(*answers, lost=0, index=0, down="0", clock=lambda: 50.0):
     """What an operation is told; the first `lost` reports do not arrive."""
-    script, told, tries = Script(*answers), [], [0]
+    script, told, tries = TwinListings(list(answers)), [], [0]
 
     async def tell(report):
         tries[0] += 1
@@ -45,7 +29,7 @@ async def watched(*answers, lost=0, index=0, down="0"):
         told.append(report)
 
     task = WatchTask("op", "sha256:x", 3, index=index, down=down)
-    watch = FleetWatch(task, NAMES, script, tell, clock=lambda: 50.0, pause=0.0, again=0.0)
+    watch = FleetWatch(task, NAMES, script, tell, clock=clock, pause=0.0, again=0.0)
     running = asyncio.create_task(watch.run())
     await asyncio.wait_for(script.over.wait(), 5)
     running.cancel()
@@ -111,3 +95,18 @@ async def test_the_next_watch_goes_on_where_the_last_one_was():
     told = await watched(back, index=20, down="4")
     assert names(told[0]) == []
     assert told[0].down == "4"
+
+
+async def test_who_falls_is_named_with_what_the_catalog_says():
+    told = await watched(listing(7, *NAMES), listing(8, "a", failing=("b",)))
+    fallen = [(one.index, one.host, one.why) for one in told[1].fallen]
+    assert fallen == [(1, "b", "down"), (2, "c", "not in the catalog")]
+
+
+async def test_hosts_that_are_down_are_told_once_more_and_then_no_more():
+    times = iter(range(0, 1000, 2))
+    same = [listing(8, "a", "b") for _ in range(6)]
+    told = await watched(listing(7, *NAMES), *same, clock=lambda: float(next(times)))
+    assert [report.down for report in told] == ["0", "4", "4"]
+    assert told[2].at - told[1].at >= TOLD_AGAIN
+    assert told[2].fallen == (), "it fell once"
