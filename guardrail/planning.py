@@ -20,15 +20,25 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from guardrail.decide.found import Found, Seen, Watching
+from guardrail.decide.inventory import gone, key_of, known_fleet, own_hosts, own_words, told
 from guardrail.decide.plan import SECONDS_PER_HOST, make_plan
 from guardrail.errors import Unanswered
 from guardrail.model.change import Change, ChangeRef, ConsulAgentProbe
-from guardrail.model.fleet import Host
+from guardrail.model.fleet import Fleet, Host, KnownFleet
 from guardrail.model.gate import Gate, Reading, Source
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
 from guardrail.model.policy import Policy
-from guardrail.ports import BadCredentials, Inventory, Metrics, Probing, Restarts, Unreachable
+from guardrail.ports import (
+    BadCredentials,
+    FleetMemory,
+    Inventory,
+    Metrics,
+    PlanStore,
+    Probing,
+    Restarts,
+    Unreachable,
+)
 
 AT_ONCE = 32
 """Hosts that are looked at together."""
@@ -66,13 +76,15 @@ async def plan_rollout(
     metrics_of: MetricsOf,
     now: float,
     guards: frozenset[str] = frozenset(),
+    before: KnownFleet | None = None,
     at_once: int = AT_ONCE,
     progress: Progress | None = None,
     seconds_per_host: float = SECONDS_PER_HOST,
 ) -> Plan:
     """The plan of a rollout; its refusals say why it may not start.
 
-    now: seconds since the epoch. guards: names of the hosts that this program stands on.
+    now: seconds since the epoch. guards: names or addresses of the hosts that this program stands
+    on. before: the fleet's hosts when a rollout on it was planned last, if that is known.
     Raises Refused (the inventory's answer is not whole) and Unanswered (no inventory, no
     Prometheus).
     """
@@ -86,6 +98,8 @@ async def plan_rollout(
         answers = await each(look.at, up, at_once=at_once, progress=progress)
         seen = {host.name: answer for host, answer in zip(up, answers, strict=True)}
     gates = await look_at_gates(gates_wanted(request, documents), documents.sources, metrics_of)
+    own = own_hosts(hosts, guards)
+    tolerated = request.rollout.tolerate.hosts
     found = Found(
         hosts=hosts,
         seen=seen,
@@ -94,10 +108,27 @@ async def plan_rollout(
         policies=documents.policies,
         gates=documents.gates,
         watching=gates.watching,
-        refusals=gates.refusals,
-        warnings=gates.warnings,
+        refusals=(*gates.refusals, *(gone(before, hosts, tolerated) if before else ())),
+        warnings=(
+            *gates.warnings,
+            *(told(before, hosts, tolerated) if before else ()),
+            *own_words(own),
+        ),
     )
-    return make_plan(request, found, now=now, guards=guards, seconds_per_host=seconds_per_host)
+    return make_plan(request, found, now=now, guards=own, seconds_per_host=seconds_per_host)
+
+
+def recalled(store: PlanStore, fleet: Fleet) -> KnownFleet | None:
+    """The fleet's hosts when a rollout on it was planned last, where that is kept."""
+    key = key_of(fleet)
+    return store.recall(key) if key and isinstance(store, FleetMemory) else None
+
+
+def remembered(store: PlanStore, fleet: Fleet, plan: Plan) -> None:
+    """Keep the fleet's hosts for next time; a plan that is refused is no time."""
+    key = key_of(fleet)
+    if key and not plan.refusals and isinstance(store, FleetMemory):
+        store.remember(key, known_fleet(plan))
 
 
 # ---------------------------------------------------------------- hosts

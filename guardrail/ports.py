@@ -5,11 +5,11 @@ Edges fulfil these on real parts, twins in memory; one contract test serves both
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from guardrail.model.budget import Listing
 from guardrail.model.change import Change, Command
-from guardrail.model.fleet import Fleet, Host
+from guardrail.model.fleet import Fleet, Host, KnownFleet
 from guardrail.model.gate import Age, Reading
 from guardrail.model.journal import Entry, Head
 
@@ -190,6 +190,17 @@ class PlanStore(Protocol):
 
     def get(self, digest: str) -> bytes:
         """The bytes of that digest, checked. Raises Unanswered, or Refused when they differ."""
+
+
+@runtime_checkable
+class FleetMemory(Protocol):
+    """What hosts fleets had when rollouts on them were planned last. Both raise Unanswered."""
+
+    def recall(self, key: str) -> KnownFleet | None:
+        """The hosts of that fleet then; None: nothing is known of it. key: `inventory.key_of`."""
+
+    def remember(self, key: str, known: KnownFleet) -> None:
+        """Keep them for the next time."""
 
 
 class Journal(Protocol):

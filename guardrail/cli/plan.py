@@ -6,6 +6,7 @@ and changes nothing. Exit 0: it may start; 1: it would be refused; 2: a file is 
 service does not answer.
 """
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +21,15 @@ from guardrail.cli.plan_view import plan_rows
 from guardrail.cli.session import By, Interrupted, Json, person, run, settings
 from guardrail.cli.text import to_rich
 from guardrail.cli.watch import look_of
-from guardrail.edges.compose import edges_of
+from guardrail.edges.compose import edges_of, store_of
+from guardrail.edges.own_servers import own_servers
+from guardrail.edges.temporal import configured
 from guardrail.errors import Refused
 from guardrail.files import Documents, load, shipped_policies
 from guardrail.files.contractfile import contract_of
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
-from guardrail.planning import plan_rollout
+from guardrail.planning import plan_rollout, recalled
 
 EXAMPLE = "Example: guardrail plan examples/consul-agents --source examples/consul-agents/source"
 
@@ -100,6 +103,8 @@ async def planned(request: PlanRequest, documents: Documents) -> Plan:
             edges.restarts,
             metrics_of=edges.metrics_of,
             now=time.time(),
+            guards=await own_servers(configured()["target_host"], request.fleet, documents.sources),
+            before=await asyncio.to_thread(recalled, store_of(settings().plans), request.fleet),
         )
 
 

@@ -6,6 +6,7 @@ is an fsspec URL (`s3://bucket/plans`, `memory://plans`) or a folder, the XDG st
 """
 
 import hashlib
+import json
 import os
 import re
 import uuid
@@ -15,6 +16,7 @@ from typing import Any
 import fsspec
 
 from guardrail.errors import Refused, Unanswered
+from guardrail.model.fleet import KnownFleet
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -68,6 +70,31 @@ class PlanFolder:
                 "written; plan again, and find out who can write there"
             )
         return data
+
+    def recall(self, key: str) -> KnownFleet | None:
+        """The hosts of a fleet when a rollout on it was planned last. Raises Unanswered."""
+        try:
+            data: bytes = self._system.cat_file(self._fleet(key))
+        except FileNotFoundError:
+            return None
+        except Exception as fault:
+            raise Unanswered("the plan store", self.place, f"{fault}") from fault
+        try:
+            found = json.loads(data)
+            return KnownFleet(str(found["fleet"]), tuple(found["hosts"]), float(found["at"]))
+        except (ValueError, TypeError, KeyError):
+            return None  # as if never planned: it is only a help
+
+    def remember(self, key: str, known: KnownFleet) -> None:
+        """Keep the hosts of a fleet for the next time. Raises Unanswered."""
+        data = json.dumps({"fleet": known.fleet, "hosts": known.hosts, "at": known.at}).encode()
+        try:
+            self._write(self._fleet(key), data)
+        except Exception as fault:
+            raise Unanswered("the plan store", self.place, f"{fault}") from fault
+
+    def _fleet(self, key: str) -> str:
+        return f"{self._root.rstrip('/')}/fleets/{digest_of(key.encode())[7:]}.json"
 
     def _path(self, digest: str) -> str:
         value = digest.removeprefix("sha256:")

@@ -88,3 +88,12 @@ class Fleet:
     failure_domain: FailureDomain = field(default_factory=FailureDomain)
     reach: Reach = field(default_factory=Reach)
     description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFleet:
+    """The hosts that a fleet had when a rollout on it was planned last; at: seconds since 1970."""
+
+    fleet: str
+    hosts: tuple[str, ...]
+    at: float

@@ -29,6 +29,7 @@ from guardrail.edges.consul_listing import listings_of
 from guardrail.edges.freezes import Commands, Freezes, Place
 from guardrail.edges.gate_reader import GateReader
 from guardrail.edges.leases import Desk, keep
+from guardrail.edges.own_servers import own_servers
 from guardrail.errors import InvalidFile, Refused, Unanswered
 from guardrail.files import Documents, load
 from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
@@ -55,7 +56,7 @@ from guardrail.model.messages import (
     WatchTask,
 )
 from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
-from guardrail.planning import plan_rollout
+from guardrail.planning import plan_rollout, recalled, remembered
 from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows import orphans
 from guardrail_workflows.arrivals import arrived
@@ -130,6 +131,7 @@ class Activities:
         try:
             plan = await self._with_freezes(await self._plan(request))
             digest = await asyncio.to_thread(store_plan, self.store, plan)
+            await asyncio.to_thread(remembered, self.store, request.fleet, plan)
         except (Refused, InvalidFile) as error:
             reasons = error.reasons if isinstance(error, Refused) else tuple(map(str, error.faults))
             return Planned("", None, reasons, ())
@@ -142,6 +144,8 @@ class Activities:
         documents = await self.documents()
         named = request.rollout.change.name
         change = next((change for change in documents.changes if change.name == named), None)
+        before = await asyncio.to_thread(recalled, self.store, request.fleet)
+        temporal = self.client.service_client.config.target_host
         async with edges_of(request.fleet, change) as edges:
             plan = await plan_rollout(
                 request,
@@ -151,6 +155,8 @@ class Activities:
                 edges.restarts,
                 metrics_of=edges.metrics_of,
                 now=activity.info().started_time.timestamp(),
+                guards=await own_servers(temporal, request.fleet, documents.sources),
+                before=before,
                 progress=activity.heartbeat,
             )
         return await asyncio.to_thread(kept, self.store, request, plan, documents.policies)
