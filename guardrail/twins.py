@@ -34,7 +34,9 @@ from guardrail.model.operation import (
     HostsRead,
     KeepLease,
     LeaseTold,
+    MergePolicies,
     Outcome,
+    PolicyMerged,
     ReadAgain,
     Started,
     State,
@@ -42,7 +44,7 @@ from guardrail.model.operation import (
     Watch,
     WatcherLost,
 )
-from guardrail.model.plan import Course
+from guardrail.model.plan import Course, Merged
 from guardrail.ports import CatalogEntry, Permit, StepRequest, StepResult, Token, Unreachable
 
 LEASE_EVERY = 5.0
@@ -90,7 +92,8 @@ class Script:
     passes. lost: when the watcher falls silent. first_report: seconds from the beginning of a
     watch to its first report; None: a watch never reports. reread: what is wrong with a changed
     host that is read again; None: nothing. arrived: hosts that the inventory has by then, and the
-    plan does not.
+    plan does not. policies: what the worker's policies say from a time on, or why they cannot be
+    read; before, what they said for the plan.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -98,6 +101,7 @@ class Script:
     people: tuple[Commanded, ...] = ()
     lost: tuple[float, ...] = ()
     first_report: float | None = 1.0
+    policies: tuple[tuple[float, Merged | str], ...] = ()
     reread: Callable[[int, float], HostFound | None] = lambda _index, _now: None
     arrived: tuple[str, ...] = ()
     freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
@@ -136,6 +140,15 @@ class TwinLeases:
     def give_back(self, done: Done, now: float) -> None:
         """What was asked for up to that turn is over."""
         self.table = leases.give_back(self.table, done, now)
+
+
+MERGE_AGAIN = 10.0
+"""Seconds until policies that cannot be read are asked for again."""
+
+
+def as_planned(course: Course, now: float) -> Merged:
+    """The policies say what they said when the plan was made."""
+    return Merged(now, course.caps, course.bake_for, course.rollback_when, gates=course.gates)
 
 
 @dataclass(slots=True)
@@ -177,6 +190,8 @@ class Drive:
                 self._keep(action, None)
             elif isinstance(action, EndLease):
                 self.leases.give_back(Done(self.state.name, action.turn), self.now)
+            elif isinstance(action, MergePolicies):
+                self.after(0.0, lambda turn=action.turn: self._merge(turn))  # type: ignore[misc]
 
     def run(self, until: float) -> State:
         """Go on until the operation ends, nothing can happen any more, or time is up."""
@@ -263,6 +278,20 @@ class Drive:
         if leases.differs(told, answer):
             word, reasons, grant = answer.word, answer.reasons, answer.grant
             self.happen(LeaseTold(self.now, action.turn, word, reasons, grant, answer.anew))
+
+    # ------------------------------------------------------------ policies
+
+    def _merge(self, turn: int) -> None:
+        """Tell what the policies say now; where they cannot be read, try again."""
+        if self.state.finished or turn != self.state.merge_turn:
+            return
+        past = [said for at, said in self.script.policies if at <= self.now]
+        said = past[-1] if past else as_planned(self.state.course, self.now)
+        if isinstance(said, Merged):
+            self.happen(PolicyMerged(self.now, turn, said))
+            return
+        self.happen(PolicyMerged(self.now, turn, problem=said))
+        self.after(MERGE_AGAIN, lambda: self._merge(turn))
 
     # ------------------------------------------------------------ gates and people
 

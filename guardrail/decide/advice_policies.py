@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from guardrail.decide.advice_gates import near, too_young
+from guardrail.decide.calendar import expand, longest_open
 from guardrail.decide.merge import matches
 from guardrail.model.advice import Advice, Given, Path, Severity
 from guardrail.model.fleet import Host, HostList
 from guardrail.model.policy import Policy
 
+YEAR = 366 * 86_400.0
 HALF, WHOLE = 50.0, 100.0
 LIMITS: Path = ("spec", "limits")
 
@@ -68,6 +70,22 @@ def silent(policy: Policy, _: Given) -> Iterator[Advice]:
     if all(f"{path}.".startswith("match.") for path, _place in policy.origins):
         what = "it says nothing about the hosts that it covers"
         yield Advice(("spec",), "silent", what, "state limits or gates, or remove it", "warning")
+
+
+def windows(policy: Policy, given: Given) -> Iterator[Advice]:
+    """Whether work can ever go on."""
+    calendar = expand((policy.windows,), given.now, YEAR) if policy.windows else None
+    if calendar is None:
+        return
+    begin, end = longest_open(calendar, given.now)
+    bake = policy.bake_for or 0.0
+    if end <= begin:
+        what = "these windows never open within a year"
+        do = "shorten `deny`, or widen `allow` and look at its dates"
+        yield Advice(("spec", "windows"), "never-open", what, do)
+    elif end - begin < bake:
+        what = f"they are open for {end - begin:g} s at most, and the bake alone needs {bake:g} s"
+        yield Advice(("spec", "windows"), "never-open", what, "widen the windows, or bake for less")
 
 
 # ---------------------------------------------------------------- its gates
@@ -148,8 +166,8 @@ def open_evidence(policy: Policy, _: Given) -> Iterator[Advice]:
     grace, age, bake = policy.evidence.grace, policy.evidence.max_age, policy.bake_for
     if bake and grace is not None and grace > bake:
         what = (
-            f"evidence may be missing for {grace:g} s before anybody is told, longer than the whole "
-            f"bake of {bake:g} s"
+            f"evidence may be missing for {grace:g} s before anybody is told, longer than "
+            f"the whole bake of {bake:g} s"
         )
         yield Advice(("spec", "evidence", "grace"), "fails-open", what, "a few readings, as 10s")
     if bake and age is not None and age.seconds is not None and age.seconds > bake:
@@ -194,6 +212,7 @@ Check = Callable[[Policy, Given], Iterator[Advice]]
 POLICY_CHECKS: tuple[Check, ...] = (
     unreachable,
     silent,
+    windows,
     gates_exist,
     felt,
     slow_gates,

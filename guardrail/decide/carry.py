@@ -1,6 +1,7 @@
 """What does one run of a workflow hand to the next, so that nothing is lost and little is sent?
 
-The course stays behind (the next run loads it by the plan's digest), sets of hosts travel as hex
+The course stays behind (the next run loads it by the plan's digest; where policies have become
+stricter since, all but its hosts is carried), sets of hosts travel as hex
 numbers, and what was known of the gates is not believed: a new run watches anew.
 """
 
@@ -41,7 +42,8 @@ def pack(
     """
     sets = tuple((name, f"{getattr(state, name):x}") for name in SETS)
     none: dict[str, Any] = dict.fromkeys(SETS, 0)
-    empty = replace(state, course=LEFT_BEHIND, **none)
+    kept = replace(state.course, domains=(), down=()) if state.course.tightened else LEFT_BEHIND
+    empty = replace(state, course=kept, **none)
     return Carried(state.course.plan, empty, sets, answered, events, CARRIED_FORMAT, at)
 
 
@@ -57,4 +59,7 @@ def unpack(carried: Carried, course: Course) -> State:
             f"one reads up to {CARRIED_FORMAT}): run a worker of that build, nothing is lost"
         )
     sets: dict[str, Any] = {name: int(number, 16) for name, number in carried.sets}
+    kept = carried.state.course
+    if kept.tightened:  # stricter than the plan that is loaded again
+        course = replace(kept, domains=course.domains, down=course.down)
     return replace(carried.state, course=course, **sets)

@@ -51,6 +51,8 @@ def doing(state: State) -> str:
         return f"settling in {where}: waiting for the hosts in flight"
     if state.baking_since is None:
         return f"baking {where}, waiting for every gate to pass"
+    if state.merge_pending:
+        return f"waiting in {where} for the policies to be merged again"
     where = f"before going back in {where}" if back else where
     peak = f", {words}" if (words := peak_words(state)) else ""
     good = f"{state.baked:.0f} of {bake_needed(state):.0f} s good"

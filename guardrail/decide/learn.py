@@ -48,11 +48,12 @@ def ticked(state: State, _: Ticked) -> State:
 
 def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale, and of our lease."""
-    state = still_true.again(_watch_anew(state, event.at), event.at)
+    state = still_true.again(watch_anew(state, event.at), event.at)
     return replace(leasing.again(state), draining=False)
 
 
-def _watch_anew(state: State, at: float) -> State:
+def watch_anew(state: State, at: float) -> State:
+    """Whatever was known of the gates is stale, and a new watch begins."""
     watched = tuple(Watched(rule.name, at) for rule in state.course.gates)
     state = freezes.watch_anew(catalog.watch_anew(state, at))
     return replace(state, watched=watched, watch_turn=state.watch_turn + 1)
@@ -70,7 +71,7 @@ def watcher_lost(state: State, event: WatcherLost) -> State:
     for rule, watched in zip(state.course.gates, state.watched, strict=True):
         silent = f"the watcher fell silent: {event.reason}"
         state = raise_hold(state, evidence_hold(rule, watched, event.at, silent))
-    return _watch_anew(state, event.at)
+    return watch_anew(state, event.at)
 
 
 def gate_judged(state: State, event: GateJudged) -> State:

@@ -43,6 +43,7 @@ from guardrail.model.plan import (
     Word,
 )
 from guardrail.model.policy import Policy
+from guardrail.model.rollout import Rollout
 
 SECONDS_PER_HOST = 10.0
 """What one host is taken to need, where nothing better is known."""
@@ -85,7 +86,7 @@ def make_plan(
         caps=caps_of(care),
         limits=(*limits_of(care, said), *tier_rows(tiers)),
         gates=gate_rules(care, found, rollout.gates, rollout.name),
-        approvals=approvals_of(care, request, waves, len(ordered)),
+        approvals=approvals_of(care, rollout, waves, len(ordered)),
         bake_for=care.bake.value,
         budget=budget_of(care, fleet, ordered, found),
         policies=care.policies,
@@ -139,6 +140,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         limits=tuple(limit for limit in plan.limits if limit.name in KNOBS),
         reread=share_of(cache_critical=plan.cache_critical),
         freezes=True,
+        merges=True,
     )
 
 
@@ -159,13 +161,18 @@ def split(found: Found, change: ChangeRef) -> tuple[tuple[Host, ...], tuple[Excl
         seen = found.at(host.name)
         if host.down:
             why = f"down: {host.down_reason}" if host.down_reason else "down"
-            excluded.append(Excluded(host.name, host.failure_domain, why, down=True))
+            excluded.append(left_out(host, why))
         elif not seen.trouble and seen.installed == seen.running == change.new:
             why = f"already at {change.new}"
             excluded.append(Excluded(host.name, host.failure_domain, why, down=False))
         else:
             hosts.append(host)
     return tuple(hosts), tuple(excluded)
+
+
+def left_out(host: Host, why: str) -> Excluded:
+    """A host that the plan leaves out; policies still cover it."""
+    return Excluded(host.name, host.failure_domain, why, host.down, host.roles, host.labels)
 
 
 def planned(host: Host, found: Found, fleet: str, agent: str) -> PlannedHost:
@@ -355,12 +362,12 @@ def first_within(gate: Gate, watching: Watching) -> float:
 
 
 def approvals_of(
-    care: Resolved, request: PlanRequest, waves: Sequence[Wave], hosts: int
+    care: Resolved, rollout: Rollout, waves: Sequence[Wave], hosts: int
 ) -> tuple[ApprovalPoint, ...]:
     """The points that the rollout has; the strictest count holds at each of them."""
     points: dict[str, ApprovalPoint] = {}
     for stated in care.approval_points:
-        wave = begins_at(stated.value, request.rollout.stages, waves, hosts)
+        wave = begins_at(stated.value, rollout.stages, waves, hosts)
         point = label(stated.value)
         if wave is not None and point not in points:
             count = care.approval_count.value

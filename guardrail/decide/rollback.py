@@ -45,7 +45,7 @@ def binding(state: State) -> tuple[Hold, ...]:
 def binds_back(state: State, hold: Hold) -> bool:
     """Whether a hold stands in the way of going back."""
     kind, _, name = hold.name.partition(":")
-    if kind == "approval":
+    if kind in ("approval", "policy"):
         return False
     if kind in ("gate", "evidence") and hold.name != CATALOG:
         return any(gate_binds(state, rule) for rule in state.course.gates if rule.name == name)

@@ -40,6 +40,7 @@ from guardrail.decide import (
     overriding,
     rollback,
     still_true,
+    tighten,
     windows,
 )
 from guardrail.decide.bits import bit, has
@@ -64,13 +65,14 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "host_answered": learn.host_answered,
     "gate_judged": learn.gate_judged,
     "watcher_lost": learn.watcher_lost,
-    "watch_again": learn.watch_again,
+    "watch_again": tighten.watch_again,
     "ticked": learn.ticked,
     "fleet_seen": catalog.seen,
     "freezes_seen": freezes.seen,
     "drained": learn.drained,
     "journal_said": learn.journal_said,
     "lease_told": leasing.told,
+    "policy_merged": tighten.merged,
     "hosts_read": still_true.told,
     "commanded": obey,
 }
@@ -85,7 +87,7 @@ def decide(state: State, event: Event) -> Decision:
     after, actions = advance(look(known, event.at), event.at)
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
-    actions = (*actions, *leasing.action(state, after))
+    actions = (*actions, *leasing.action(state, after), *tighten.action(state, after))
     actions = (*actions, *still_true.action(state, after))
     return Decision(after, actions, wake_at(after, event.at))
 
@@ -123,10 +125,13 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     if abort is not None and not state.in_flight:
         return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
     if binding(state):
-        return replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1), ()
+        state = replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1)
+        return tighten.stale(state), ()
     if state.step == "baking":
         state = bake(state, now)
-        return go_on(state, now) if is_baked(state) else (state, ())
+        if not is_baked(state):
+            return state, ()
+        return go_on(state, now) if tighten.fresh(state) else (tighten.ask(state), ())
     return begin_hosts(state, now)
 
 
@@ -181,7 +186,7 @@ def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     if still_true.due(state):
         return still_true.ask(state), ()
     state = coldness.baked(leasing.baked(state, now))
-    state = replace(state, step="changing", baked=0.0, baking_since=None)
+    state = replace(state, step="changing", baked=0.0, baking_since=None, policies_fresh=False)
     if state.waiting:
         return begin_hosts(state, now)
     if state.direction == "back":

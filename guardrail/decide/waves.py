@@ -81,6 +81,18 @@ def cut(
     return tuple(waves)
 
 
+def cut_again(waves: tuple[Wave, ...], most: int | None, first: int) -> tuple[Wave, ...]:
+    """The waves with none of more than `most` hosts from number `first` on; each begins where it
+    began, and may end earlier, with the rest in waves of their own."""
+    if most is None:
+        return waves
+    again: list[Wave] = list(waves[:first])
+    for wave in waves[first:]:
+        begins = range(wave.begin, wave.end, most)
+        again += [Wave(wave.stage, begin, min(begin + most, wave.end)) for begin in begins]
+    return tuple(again)
+
+
 def _end(begin: int, target: int, most: int, first_alone: int) -> int:
     if begin >= first_alone:
         return begin + 1

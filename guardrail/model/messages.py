@@ -24,7 +24,7 @@ from guardrail.model.operation import (
     Verb,
 )
 from guardrail.model.override import Override
-from guardrail.model.plan import Course, Wave
+from guardrail.model.plan import Course, GateRule, Wave
 from guardrail.model.policy import RollbackWhen
 from guardrail.model.rollout import Rollout
 
@@ -62,6 +62,7 @@ WATCH_GATES = "watch_gates"
 KEEP_LEASE = "keep_lease"
 END_LEASE = "end_lease"
 RECORD = "record"
+MERGE_POLICIES = "merge_policies"
 CHECK_SIGNATURE = "check_signature"
 REREAD_HOSTS = "reread_hosts"
 FIND_ARRIVALS = "find_arrivals"
@@ -182,15 +183,26 @@ class RereadAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WatchTask:
-    """Watch the gates of this plan; report with this turn."""
+    """Watch the gates of this plan; report with this turn. rules: what policies say of them now,
+    where that is stricter than the plan; none: the plan's."""
 
     operation: str
     plan: str
     turn: int
+    rules: tuple[GateRule, ...] = ()
     index: int = 0
     down: str = "0"
     """What was seen of the fleet's catalog last: its number, and the hosts that were not serving,
     as a hex number."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Merge the policies of the worker's source again, for this plan; answered by `Merged`."""
+
+    operation: str
+    plan: str
+    rollout: Rollout
 
 
 @dataclass(frozen=True, slots=True)

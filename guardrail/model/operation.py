@@ -15,7 +15,7 @@ from guardrail.model.freeze import Known as KnownFreezes
 from guardrail.model.gate import Judgement
 from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.override import Override
-from guardrail.model.plan import Course
+from guardrail.model.plan import Course, Merged
 
 Phase = Literal["planned", "running", "completed", "rolled_back", "aborted"]
 Direction = Literal["forward", "back"]
@@ -149,6 +149,9 @@ class State:
     lease_broken: bool = False  # by a person; nothing is asked for until one resumes
     baked_turn: int = 0  # the last turn that a bake has come after
     calm_since: float | None = None  # with a lease: nothing away and evidence good, since then
+    merge_turn: int = 0  # of the last question for the policies
+    merge_pending: bool = False  # they have been asked for, and not told
+    policies_fresh: bool = False  # they have been merged since the last hold and the last wave
     cold: int = 0  # asked, and not known to be warm since (where the plan limits that)
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     down_accepted: int = 0  # of these: a person goes on without them
@@ -305,6 +308,17 @@ class JournalSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyMerged:
+    """What the policies of the worker's source say now; None: they cannot be read, and why."""
+
+    at: float
+    turn: int
+    merged: Merged | None = None
+    problem: str = ""
+    kind: Literal["policy_merged"] = "policy_merged"
+
+
+@dataclass(frozen=True, slots=True)
 class HostFound:
     """A changed host that was read again and is not as it should be.
 
@@ -381,6 +395,7 @@ Event = (
     | Drained
     | JournalSaid
     | LeaseTold
+    | PolicyMerged
     | HostsRead
     | Commanded
 )
@@ -427,6 +442,15 @@ class EndLease:
 
 
 @dataclass(frozen=True, slots=True)
+class MergePolicies:
+    """Read the policies of the worker's source, and tell with this turn; again until they can be
+    read."""
+
+    turn: int
+    kind: Literal["merge_policies"] = "merge_policies"
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAgain:
     """Read these changed hosts again (a set of plan indexes); answer with this turn.
 
@@ -447,7 +471,7 @@ class Finish:
     kind: Literal["finish"] = "finish"
 
 
-Action = BeginHost | Watch | KeepLease | EndLease | ReadAgain | Finish
+Action = BeginHost | Watch | KeepLease | EndLease | MergePolicies | ReadAgain | Finish
 
 
 @dataclass(frozen=True, slots=True)

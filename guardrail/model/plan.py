@@ -7,7 +7,7 @@ hosts as plan indexes (0 is the first host that will be begun).
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.model.budget import NO_BUDGET, Budget
+from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit
 from guardrail.model.calendar import Calendar
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
@@ -73,6 +73,8 @@ class Excluded:
     failure_domain: str
     reason: str
     down: bool
+    roles: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,10 @@ class Course:
     leases: tuple[Need, ...] = ()
     """The roles that its waves must have leases on; empty: no wave needs any."""
     budget: Budget = NO_BUDGET
+    merges: bool = False
+    """Whether policies are merged again before each wave and after each hold."""
+    tightened: int = 0
+    """How often something has become stricter since the plan was made."""
     reread: int = 0
     """Percent of the changed hosts that are read again at each stage's end; 0: none is."""
     freezes: bool = False
@@ -178,6 +184,30 @@ class Course:
     def hosts(self) -> int:
         """How many hosts the plan changes."""
         return len(self.domains)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What the worker's policies say later on about the hosts of a plan.
+
+    at: when they were read, in seconds since the epoch. wave: most hosts of one wave. approvals:
+    (index of the first host of the wave that it comes before, the point). churn, cold: as a
+    budget has them. limits: as a plan has them, for where each comes from. calendar: what
+    windows close.
+    """
+
+    at: float
+    caps: Caps
+    bake_for: float
+    rollback_when: RollbackWhen
+    wave: int | None = None
+    gates: tuple[GateRule, ...] = ()
+    approvals: tuple[tuple[int, ApprovalPoint], ...] = ()
+    churn: tuple[ChurnLimit, ...] = ()
+    cold: tuple[ColdLimit, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
+    calendar: Calendar | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from guardrail.model.messages import (
     HostTask,
     Judged,
     MayBegin,
+    MergeTask,
     Planned,
     PlanRequest,
     RereadAnswer,
@@ -39,9 +40,9 @@ from guardrail.model.messages import (
     WatchTask,
 )
 from guardrail.model.operation import HostFound
-from guardrail.model.plan import Course
+from guardrail.model.plan import Course, Merged
 from guardrail.model.rollout import Rollout
-from guardrail.twins import Turn, TwinJournal, judgement
+from guardrail.twins import Turn, TwinJournal, as_planned, judgement
 from guardrail_workflows.worker import make_worker
 
 
@@ -70,6 +71,8 @@ class World:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     journal: TwinJournal = field(default_factory=TwinJournal)
     unwritable: str = ""
+    policies: Merged | str | None = None
+    merges: int = 0
     reread: list[tuple[HostFound, ...]] = field(default_factory=list)
     readings: list[RereadTask] = field(default_factory=list)
     arrivals: tuple[str, ...] = ()
@@ -84,6 +87,13 @@ class World:
         if self.unwritable:
             raise ApplicationError(self.unwritable, type="Unanswered")
         return self.journal.append(entries)
+
+    @activity.defn(name=messages.MERGE_POLICIES)
+    async def merge(self, task: MergeTask) -> Merged:
+        self.merges += 1
+        if isinstance(self.policies, str):
+            raise ApplicationError(self.policies, type="InvalidFile")
+        return self.policies or as_planned(self.course, time.time())
 
     @activity.defn(name=messages.LOAD_COURSE)
     async def load(self, digest: str) -> Course:
@@ -134,7 +144,7 @@ class World:
     @property
     def activities(self):
         mine = [check_signature, self.plan, self.load, self.change, self.watch]
-        return [*mine, self.record, self.read_again, self.find_arrivals]
+        return [*mine, self.record, self.read_again, self.find_arrivals, self.merge]
 
 
 @dataclass

@@ -21,6 +21,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from guardrail.contracting import kept
+from guardrail.decide.again import merged_again
 from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
 from guardrail.decide.plan import course_of
@@ -30,7 +31,7 @@ from guardrail.edges.freezes import Commands, Freezes, Place
 from guardrail.edges.gate_reader import GateReader
 from guardrail.edges.leases import Desk, keep
 from guardrail.edges.own_servers import own_servers
-from guardrail.errors import InvalidFile, Refused, Unanswered
+from guardrail.errors import GuardrailError, InvalidFile, Refused, Unanswered
 from guardrail.files import Documents, load
 from guardrail.files.planfile import known_host, load_head, load_host, load_plan, store_plan
 from guardrail.model import messages
@@ -49,13 +50,14 @@ from guardrail.model.messages import (
     Judged,
     Leased,
     MayBegin,
+    MergeTask,
     Planned,
     PlanRequest,
     RereadAnswer,
     RereadTask,
     WatchTask,
 )
-from guardrail.model.plan import Course, GateRule, Plan, PlannedHost
+from guardrail.model.plan import Course, GateRule, Merged, Plan, PlannedHost
 from guardrail.planning import plan_rollout, recalled, remembered
 from guardrail.ports import Journal, PlanStore, Token
 from guardrail_workflows import orphans
@@ -120,6 +122,7 @@ class Activities:
             self.keep_lease,
             self.end_lease,
             self.record,
+            self.merge_policies,
             Identity.of(self.source, self.signers).check_signature,
         )
 
@@ -179,6 +182,23 @@ class Activities:
             while len(self._courses) > COURSES:
                 del self._courses[next(iter(self._courses))]
         return self._courses[digest]
+
+    @activity.defn(name=messages.MERGE_POLICIES)
+    async def merge_policies(self, task: MergeTask) -> Merged:
+        """What the policies of this worker's source say now about the hosts of a plan."""
+        try:
+            plan = await asyncio.to_thread(load_plan, self.store, task.plan)
+            documents = await self.documents()
+            return merged_again(
+                plan,
+                task.rollout,
+                documents.policies,
+                documents.gates,
+                change=documents.change(plan.change.name),
+                now=time.time(),
+            )
+        except GuardrailError as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
 
     @activity.defn(name=messages.RECORD)
     async def record(self, entries: list[Entry]) -> Head:
@@ -327,7 +347,8 @@ class Activities:
             await handle.signal(messages.JUDGED, Judged(task.turn, judgement, time.time()))
 
         async with edges_of(plan.where, None) as edges:
-            readers = [_reader(rule, documents, edges, expected) for rule in plan.gates]
+            rules = task.rules or plan.gates
+            readers = [_reader(rule, documents, edges, expected) for rule in rules]
             async with asyncio.TaskGroup() as group:
                 group.create_task(watch(readers, report, activity.heartbeat))
                 group.create_task(self._follow(task, plan, handle))

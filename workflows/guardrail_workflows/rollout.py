@@ -34,6 +34,7 @@ with workflow.unsafe.imports_passed_through():
         Judged,
         Leased,
         MayBegin,
+        MergeTask,
         Planned,
         RolloutInput,
         Said,
@@ -56,6 +57,8 @@ with workflow.unsafe.imports_passed_through():
         JournalSaid,
         KeepLease,
         LeaseTold,
+        MergePolicies,
+        PolicyMerged,
         ReadAgain,
         Started,
         State,
@@ -64,7 +67,7 @@ with workflow.unsafe.imports_passed_through():
         WatchAgain,
         WatcherLost,
     )
-    from guardrail.model.plan import Course
+    from guardrail.model.plan import Course, Merged
     from guardrail_workflows.clock import Clock
     from guardrail_workflows.keeping import Keeper
     from guardrail_workflows.read_again import read_again
@@ -85,6 +88,9 @@ a host's time on average, which is then 5 % of what the hosts take."""
 DRAIN_BYTES = 8_000_000
 """Bytes of history from which the same is done: what hosts and the journal say is kept in it. The
 server warns at 10 MB, and ends a run at 50 MB."""
+MERGE_PATIENCE = timedelta(seconds=60)
+MERGE_AGAIN = 10.0
+"""How long the policies may take to be read, and seconds until they are asked for again."""
 REMEMBERED = 100
 """How many answered commands are remembered, so that saying one twice does nothing twice."""
 
@@ -234,6 +240,8 @@ class RolloutWorkflow:
             self.watcher = self._task(self._watch(action.turn))
         elif isinstance(action, KeepLease | EndLease):
             self.keeper.do(action, self.state.course.plan)
+        elif isinstance(action, MergePolicies):
+            self._task(self._merge(action.turn))
 
     def _lease_turn(self) -> int | None:
         return None if self.state.finished else self.state.lease_turn
@@ -302,11 +310,32 @@ class RolloutWorkflow:
         answered = HostAnswered(at, said.index, said.turn, said.outcome, said.name, said.reason)
         self._happen(answered, said.facts)
 
+    async def _merge(self, turn: int) -> None:
+        """Have the policies merged again; whatever goes wrong is told, and tried again."""
+        task = MergeTask(self.state.name, self.state.course.plan, self.request.rollout)
+        while not self.state.finished and turn == self.state.merge_turn:
+            try:
+                merged: Merged = await workflow.execute_activity(
+                    messages.MERGE_POLICIES,
+                    task,
+                    result_type=Merged,
+                    schedule_to_close_timeout=MERGE_PATIENCE,
+                    retry_policy=RetryPolicy(maximum_attempts=1),
+                    summary=f"policies, turn {turn}",
+                )
+            except ActivityError as error:
+                self._happen(PolicyMerged(self.clock.now, turn, problem=_cause(error)))
+                await workflow.sleep(MERGE_AGAIN)
+            else:
+                self._happen(PolicyMerged(self._heard(merged.at), turn, merged))
+                return
+
     async def _watch(self, turn: int) -> None:
         """Watch the gates until the watcher is lost, which is an event of its own."""
-        state = self.state
+        state, course = self.state, self.state.course
         index, down = state.catalog.index, f"{state.down_now:x}"
-        task = WatchTask(state.name, state.course.plan, turn, index=index, down=down)
+        rules = course.gates if course.tightened else ()
+        task = WatchTask(state.name, course.plan, turn, rules, index, down)
         if self.watcher_died:
             await workflow.sleep(1)  # one that ends at once would be started again without end
         self.watcher_died = False

@@ -1,0 +1,52 @@
+"""The worker's policies are read again before each wave, on a real server: stricter applies, and
+policies that cannot be read hold."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from test_rollout import course, server  # noqa: F401 - the fixture
+
+from guardrail.model.plan import Caps
+from guardrail.twins import as_planned
+
+from engine import World, operation
+
+pytestmark = pytest.mark.temporal
+
+
+def asking(*ends, **fields):
+    return replace(course(*ends, **fields), merges=True)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_policies_are_merged_before_each_wave(server):  # noqa: F811
+    world = World(asking(1, 3, 5), server.client)
+    async with operation(server.client, world) as op:
+        end = await op.handle.result()
+        assert (end.phase, end.changed) == ("completed", 5)
+        assert world.merges == 3
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_policies_that_cannot_be_read_hold_until_they_can(server):  # noqa: F811
+    world = World(asking(1, 3), server.client, policies="policies/base.yaml:3:1: unknown key `x`")
+    async with operation(server.client, world) as op:
+        status = await op.until(lambda s: "policy" in [hold.name for hold in s.holds])
+        assert not world.begun
+        (hold,) = [hold for hold in status.holds if hold.name == "policy"]
+        assert "policies/base.yaml:3:1: unknown key `x`" in hold.reasons[0]
+        world.policies = None
+        end = await op.handle.result()
+        assert (end.phase, end.changed) == ("completed", 3)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_became_stricter_applies_also_in_the_next_run(server):  # noqa: F811
+    plan = asking(1, 3, 6, unavailable=3)
+    strict = replace(as_planned(plan, time.time()), caps=Caps(1, 1, 3, 0), wave=1)
+    world = World(plan, server.client, policies=strict, takes=0.05)
+    async with operation(server.client, world, run_events=40) as op:
+        end = await op.handle.result()
+        assert (end.phase, end.changed) == ("completed", 6)
+        assert [(wave.begin, wave.end) for wave in end.waves] == [(n, n + 1) for n in range(6)]
