@@ -617,7 +617,7 @@ def no_moments(state: State, now: float) -> Any:
 
 
 WITHIN = catalog.within
-WATCH_ANEW = learn._watch_anew
+WATCH_ANEW = learn.watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
 ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
 GO_ON_BACK, ENTER_WAVE = transition.go_on_back, rollback.enter_wave
@@ -659,7 +659,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("inconclusive seconds are baked", transition, "bake", bake_counts_all),
         ("baked though evidence is bad", transition, "is_baked", baked_though_bad),
         ("one gate of two is enough", holds, "evidence_is_good", any_gate_is_enough),
-        ("a new watch keeps old verdicts", learn, "_watch_anew", evidence_is_never_stale),
+        ("a new watch keeps old verdicts", learn, "watch_anew", evidence_is_never_stale),
     ],
     "limits_hold": [
         ("an unknown or failed host frees its place", limits, "away", in_flight_only),
