@@ -77,6 +77,11 @@ class Settings(BaseSettings):
         return self.journal or f"file://{self.state / 'journal'}"
 
     @property
+    def freeze_places(self) -> tuple[Path | None, str, str, Path | None]:
+        """Where a freeze can be set, as `edges.freezes.places_of` takes it."""
+        return self.freeze_file, self.freeze_url, self.freeze_kv, self.freeze_kv_token_file
+
+    @property
     def logs(self) -> Path:
         """The folder of the log files."""
         return self.state / "logs"

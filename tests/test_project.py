@@ -26,6 +26,7 @@ from guardrail.model import lease, messages
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
+from guardrail_workflows.shadow import ShadowWorkflow
 
 TOP = Path(__file__).resolve().parent.parent
 PACKAGES = {
@@ -270,7 +271,10 @@ def registered() -> dict[str, set[str | None]]:
         if (found := activity._Definition.from_callable(method))
     ]
     return {
-        "workflows": {definition.name},
+        "workflows": {
+            workflow._Definition.must_from_class(kind).name
+            for kind in (RolloutWorkflow, ShadowWorkflow)
+        },
         "updates": set(definition.updates),
         "signals": set(definition.signals),
         "queries": set(definition.queries),
@@ -282,7 +286,7 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
     found = registered()
     activities = found.pop("activities")
     assert found == {
-        "workflows": {messages.ROLLOUT},
+        "workflows": {messages.ROLLOUT, messages.SHADOW},
         "updates": {messages.UPDATE},
         "signals": {
             messages.JUDGED,

@@ -22,6 +22,7 @@ from guardrail.cli import (
     lease,
     plan,
     policy,
+    report,
     rollout,
     simulate,
     stop,
@@ -112,6 +113,7 @@ app.command("up", epilog=up.UP_EXAMPLE)(up.up)
 app.command("worker", epilog=up.WORKER_EXAMPLE)(up.worker)
 app.command("stop", epilog=stop.EXAMPLE)(stop.stop)
 rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
+rollout.app.command("report", epilog=report.EXAMPLE)(report.command)
 app.add_typer(rollout.app, name="rollout")
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)

@@ -14,6 +14,7 @@ from guardrail.cli.talk import STILL, tell
 from guardrail.decide.freezes import current, ends, in_order, words
 from guardrail.edges.freezes import VALID, Commands, Freezes, places_of
 from guardrail.edges.temporal import connect
+from guardrail.files.freeze import parse
 from guardrail.files.values import seconds
 from guardrail.model.freeze import Freeze, Frozen, Lift, Lifted
 from guardrail.settings import Settings
@@ -162,7 +163,7 @@ def status(as_json: Json = False) -> None:
 async def _status(known: Settings) -> Shown:
     operations = await connect()
     frozen = await Commands(operations.client, operations.address).frozen()
-    elsewhere = await Freezes(places_of(known)).now()
+    elsewhere = await Freezes(places_of(parse, *known.freeze_places)).now()
     by_command = current(frozen, time.time()).freezes
     return Shown(in_order([*by_command, *elsewhere.freezes]), elsewhere.unread, frozen.lifted)
 

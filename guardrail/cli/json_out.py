@@ -52,6 +52,7 @@ DURATIONS = frozenset(
         "every",
         "timeout",
         "host_timeout",
+        "host_expected",
         "silence",
     )
 )

@@ -75,7 +75,7 @@ def listed(known: Known) -> list[str]:
         word = "not begun" if (known.closed, known.phase) == ("failed", "planned") else known.closed
     fleet = f"  fleet {known.fleet}" if known.fleet else ""
     head = (
-        f"{known.operation}  {word.replace('_', ' ')}{fleet}  since {stamp(known.started_at, None)}"
+        f"{known.operation}  {'shadow, ' * known.shadow}{word.replace('_', ' ')}{fleet}  since {stamp(known.started_at, None)}"
     )
     refused = f"it did not begin; why: guardrail rollout status {known.operation}"
     sentence = refused if known.closed == "failed" and known.phase == "planned" else known.sentence

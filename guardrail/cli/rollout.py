@@ -63,11 +63,15 @@ def start(
     by: By = "",
     wait: Annotated[bool, typer.Option(help="Wait to see the plan.")] = True,
     watch: Annotated[bool, typer.Option("--watch", help="Then follow it to its end.")] = False,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Everything but the change: no host is touched.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a rollout; the worker plans it first, and refuses what is not safe to begin."""
     known = settings()
     request = requested(files, person(by, known), name, known)
+    request = replace(request, shadow=shadow)
     lost = "Interrupted; whether it has started says: guardrail rollout list"
     try:
         operation = run(_start(request))
@@ -88,7 +92,8 @@ def start(
 async def _start(request: messages.PlanRequest) -> str:
     operations = await connect()
     if not request.operation:
-        name = await starting.free_name(operations, request.rollout.name)
+        shadow = "-shadow" if request.shadow else ""
+        name = await starting.free_name(operations, request.rollout.name + shadow)
         request = replace(request, operation=name)
     await operations.start(request)
     return request.operation

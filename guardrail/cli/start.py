@@ -114,8 +114,9 @@ def planned_lines(status: Status) -> list[str]:
     """What is going to happen, and the commands to go on with."""
     stages = ", ".join(wave.stage for wave in status.waves)
     waves = count(len(status.waves), "wave")
+    shadow = "shadow: no host is changed; " if status.shadow else ""
     return [
-        f"{status.operation} has begun: {count(status.hosts, 'host')} in {waves} ({stages})",
+        f"{status.operation} has begun: {shadow}{count(status.hosts, 'host')} in {waves} ({stages})",
         f"plan {status.plan}",
         *sentences(status),
         f"Stop it at any time: guardrail rollout pause {status.operation}",

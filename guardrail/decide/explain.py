@@ -11,6 +11,7 @@ from guardrail.decide.freeze_holds import FREEZE
 from guardrail.decide.leasing import LEASE, OWN
 from guardrail.decide.named import and_more, unnamed
 from guardrail.decide.rollback import WAVE_TAKEN_BACK, bad_version, binding, would_take_back
+from guardrail.decide.shadow import changed, in_front
 from guardrail.decide.transition import bake_needed
 from guardrail.decide.way_back import if_asked, in_words
 from guardrail.decide.windows import BY_A_PERSON, WINDOW, peak_words
@@ -25,7 +26,11 @@ RANK = (
 
 
 def sentence(state: State) -> str:
-    """The state in one sentence."""
+    """The state in one sentence; of a shadow it says first that it is one."""
+    return in_front(state.course) + _sentence(state)
+
+
+def _sentence(state: State) -> str:
     done = f"{state.changed.bit_count()} of {state.course.hosts} hosts changed"
     if state.finished:
         return f"{state.phase}: {'; '.join(state.finish_reasons)}"
@@ -200,6 +205,7 @@ def status(state: State, now: float) -> Status:
         overrides=state.overrides,
         reverted_hosts=f"{state.reverted:x}",
         unnamed=unnamed(state).bit_count(),
+        shadow=state.course.shadow,
     )
 
 

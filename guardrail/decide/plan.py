@@ -17,6 +17,7 @@ from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, never_fit
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
+from guardrail.decide.shadow import as_shadow
 from guardrail.decide.still_true import share_of
 from guardrail.decide.overrides import KNOBS
 from guardrail.decide.stricter import FIELDS
@@ -78,6 +79,8 @@ def make_plan(
         fleet=fleet.name,
         change=replace(rollout.change, digest=found.change.digest if found.change else ""),
         requester=request.requester,
+        shadow=request.shadow,
+        host_expected=seconds_per_host,
         created_at=now,
         hosts=tuple(planned(host, found, fleet.name, agent) for host in ordered),
         waves=waves,
@@ -122,7 +125,7 @@ def course_of(plan: Plan, digest: str) -> Course:
     """The part of a plan that `decide` needs. `digest`: that of the plan as it was stored."""
     number = {name: i for i, name in enumerate(plan.domains)}
     down = down_by_domain(plan.excluded)
-    return Course(
+    course = Course(
         plan=digest,
         requester=plan.requester,
         waves=plan.waves,
@@ -142,6 +145,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         freezes=True,
         merges=True,
     )
+    return as_shadow(course) if plan.shadow else course
 
 
 def without_hosts(fleet: Fleet) -> Fleet:

@@ -39,6 +39,7 @@ from guardrail.decide import (
     overrides,
     overriding,
     rollback,
+    shadow,
     still_true,
     tighten,
     windows,
@@ -278,7 +279,8 @@ def in_words(state: State) -> str:
     left += [more] if (more := and_more(state)) else []
     aside = f"; left out: {', '.join(left)}" if left else ""
     came = still_true.left_out(state)
-    return f"{state.changed.bit_count()} of {state.course.hosts} hosts changed{aside}{came}"
+    count = f"{state.changed.bit_count()} of {state.course.hosts} hosts"
+    return f"{count} {shadow.changed(state.course)}{aside}{came}"
 
 
 # ---------------------------------------------------------------- when to look again

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -38,8 +38,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from guardrail.decide.freezes import current, in_order
 from guardrail.edges.consul_api import ConsulApi, cause
 from guardrail.edges.temporal import ANSWER, TASK, reasons_of
-from guardrail.errors import GuardrailError, Refused, Unanswered
-from guardrail.files.freeze import malformed, parse
+from guardrail.errors import Fault, GuardrailError, InvalidFile, Refused, Unanswered
 from guardrail.model import messages
 from guardrail.model.common import Secret
 from guardrail.model.freeze import (
@@ -54,7 +53,6 @@ from guardrail.model.freeze import (
     Lift,
     Seen,
 )
-from guardrail.settings import Settings
 
 GRACE = 60.0
 """Seconds for which a place that cannot be read keeps what it said last."""
@@ -64,7 +62,10 @@ READ_WITHIN = 2.0
 """Seconds that one reading may take."""
 MOST_BYTES = 1_000_000
 
-T = TypeVar("T")
+Parse = Callable[[bytes, str, float], tuple[Freeze, ...]]
+"""How a document is read: its text, its place, and since when where it does not say so
+(files/freeze.py). Raises InvalidFile."""
+
 LIMIT = timedelta(seconds=ANSWER)
 
 
@@ -185,6 +186,7 @@ class File:
     nothing."""
 
     path: Path
+    parse: Parse
     valid: float = 0.0
     hand: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), compare=False)
     """A thread of its own: a file system that hangs must not keep others from theirs."""
@@ -209,7 +211,7 @@ class File:
             raise Unanswered("The file", str(self.path), "its folder is not there") from None
         except OSError as error:
             raise Unanswered("The file", str(self.path), error.strerror or str(error)) from None
-        return parse(_bounded(text, self.name), self.name, min(written, time.time()))
+        return self.parse(_bounded(text, self.name), self.name, min(written, time.time()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,7 @@ class Url:
     """A document at a URL. The environment's proxies are not used, no redirect is followed."""
 
     url: str
+    parse: Parse
     first_seen: dict[bytes, float] = field(default_factory=dict)
     valid: float = VALID
 
@@ -240,7 +243,7 @@ class Url:
         if response.status_code != httpx.codes.OK or not response.content.strip():
             raise self._silent(f"HTTP {response.status_code} without a document")
         text = _bounded(response.content, self.name)
-        return parse(text, self.name, _first_seen(self.first_seen, text))
+        return self.parse(text, self.name, _first_seen(self.first_seen, text))
 
     def _silent(self, reason: str) -> Unanswered:
         return Unanswered("The URL", self.name.removeprefix("url:"), reason)
@@ -252,6 +255,7 @@ class Key:
 
     address: str
     key: str
+    parse: Parse
     token: Secret | None = None
     first_seen: dict[bytes, float] = field(default_factory=dict)
     valid: float = VALID
@@ -273,13 +277,17 @@ class Key:
         try:
             text = base64.b64decode(found[0]["Value"] or "", validate=True)
         except (LookupError, TypeError, ValueError):
-            raise malformed(self.name, "Consul's answer has no value in it") from None
-        return parse(_bounded(text, self.name), self.name, _first_seen(self.first_seen, text))
+            raise _malformed(self.name, "Consul's answer has no value in it") from None
+        return self.parse(_bounded(text, self.name), self.name, _first_seen(self.first_seen, text))
+
+
+def _malformed(place: str, what: str) -> InvalidFile:
+    return InvalidFile((Fault(place, 1, 1, what),))
 
 
 def _bounded(text: bytes, place: str) -> bytes:
     if len(text) > MOST_BYTES:
-        raise malformed(place, f"more than {MOST_BYTES:,} bytes: this is no list of freezes")
+        raise _malformed(place, f"more than {MOST_BYTES:,} bytes: this is no list of freezes")
     return text
 
 
@@ -291,23 +299,26 @@ def _first_seen(seen: dict[bytes, float], text: bytes) -> float:
     return seen[text]
 
 
-def places_of(settings: Settings) -> tuple[Place, ...]:
-    """The places that the environment names, besides the command. Raises Refused."""
-    found: list[Place] = []
-    if settings.freeze_file is not None:
-        found.append(File(settings.freeze_file))
-    if settings.freeze_url:
-        _http(settings.freeze_url, "GUARDRAIL_FREEZE_URL")
-        found.append(Url(settings.freeze_url))
-    if settings.freeze_kv:
-        parts = _http(settings.freeze_kv, "GUARDRAIL_FREEZE_KV")
-        address, _, key = settings.freeze_kv.partition(f"{parts.netloc}/")
-        if not key.strip("/"):
-            raise Refused("GUARDRAIL_FREEZE_KV is ADDRESS/KEY, such as http://consul:8500/freezes")
-        file = settings.freeze_kv_token_file
-        token = Secret("file", str(file)) if file is not None else None
-        found.append(Key(f"{address}{parts.netloc}", key.strip("/"), token))
+def places_of(
+    parse: Parse, file: Path | None, url: str, kv: str, token_file: Path | None
+) -> tuple[Place, ...]:
+    """The places that the settings name, besides the command. Raises Refused."""
+    found: list[Place] = [] if file is None else [File(file, parse)]
+    if url:
+        _http(url, "GUARDRAIL_FREEZE_URL")
+        found.append(Url(url, parse))
+    if kv:
+        found.append(_key(kv, parse, token_file))
     return tuple(found)
+
+
+def _key(kv: str, parse: Parse, token_file: Path | None) -> Key:
+    parts = _http(kv, "GUARDRAIL_FREEZE_KV")
+    address, _, key = kv.partition(f"{parts.netloc}/")
+    if not key.strip("/"):
+        raise Refused("GUARDRAIL_FREEZE_KV is ADDRESS/KEY, such as http://consul:8500/freezes")
+    token = Secret("file", str(token_file)) if token_file is not None else None
+    return Key(f"{address}{parts.netloc}", key.strip("/"), parse, token)
 
 
 def _http(url: str, variable: str) -> Any:

@@ -96,7 +96,8 @@ class Known:
     sentence: the last state in words that the operation left in its memo. closed: how its
     workflow ended, in Temporal's words; empty while it is open. as_of: when the sentence was
     noted. build: the one it is pinned to (edges/deployment.py), empty where it began on a worker
-    without one, None before any worker has begun it. Times: seconds since the epoch.
+    without one, None before any worker has begun it. shadow: it changes nothing. Times: seconds
+    since the epoch.
     """
 
     operation: str
@@ -110,6 +111,7 @@ class Known:
     finished_at: float | None
     as_of: float | None = None
     build: str | None = None
+    shadow: bool = False
 
 
 # ---------------------------------------------------------------- connecting
@@ -262,7 +264,7 @@ class Operations:
         try:
             await self._ask(
                 self.client.start_workflow(
-                    messages.ROLLOUT,
+                    messages.SHADOW if request.shadow else messages.ROLLOUT,
                     messages.RolloutInput(request),
                     id=messages.workflow_id(name),
                     task_queue=messages.TASK_QUEUE,
@@ -302,7 +304,7 @@ class Operations:
 
     async def all(self, ended: int = 20) -> tuple[Known, ...]:
         """All open operations and the last `ended` ended ones, newest first."""
-        kind = f"WorkflowType = '{messages.ROLLOUT}'"
+        kind = f"WorkflowType IN ('{messages.ROLLOUT}', '{messages.SHADOW}')"
         over = "ExecutionStatus != 'Running' AND ExecutionStatus != 'ContinuedAsNew'"
         found = await self._ask(self._found(f"{kind} AND ExecutionStatus = 'Running'", None))
         if ended:
@@ -530,6 +532,7 @@ async def _known(execution: WorkflowExecution) -> Known:
         finished_at=_epoch(execution.close_time),
         as_of=float(noted) if (noted := memo.get(messages.MEMO_AS_OF)) is not None else None,
         build=_build(found),
+        shadow=execution.workflow_type == messages.SHADOW,
     )
 
 

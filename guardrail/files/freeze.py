@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, ValidationError
 
-from guardrail.errors import Fault, InvalidFile
+from guardrail.errors import InvalidFile
 from guardrail.files.faults import faults_of
 from guardrail.files.tree import Placed, Spot, read
 from guardrail.files.values import Format, shown
@@ -116,8 +116,3 @@ def _model(written: FreezeFormat, number: int, place: str, since: float) -> Free
         fleets=tuple(written.fleets),
         binds_back=written.rollback == "same",
     )
-
-
-def malformed(place: str, what: str) -> InvalidFile:
-    """Something that is no document at all."""
-    return InvalidFile((Fault(place, 1, 1, what),))

@@ -36,6 +36,9 @@ DEPLOYMENT = "guardrail"
 ROLLOUT = "Rollout"
 """The workflow type of a rollout."""
 
+SHADOW = "ShadowRollout"
+"""The workflow type of a rollout that changes nothing."""
+
 UPDATE = "say"
 """The one update: a person's command (`Say`), answered by `Said`."""
 
@@ -58,6 +61,7 @@ MAY_BEGIN = "may_begin"
 PLAN_OPERATION = "plan_operation"
 LOAD_COURSE = "load_course"
 CHANGE_HOST = "change_host"
+SHADOW_HOST = "shadow_host"
 WATCH_GATES = "watch_gates"
 KEEP_LEASE = "keep_lease"
 END_LEASE = "end_lease"
@@ -458,3 +462,5 @@ class Status:
     overrides: tuple[Override, ...] = ()
     unnamed: int = 0
     """How many exceptional hosts are counted only: a thousand are kept by name."""
+    shadow: bool = False
+    """Whether nothing is changed: `changed` counts hosts that would have been."""

@@ -174,6 +174,8 @@ class Course:
     """Percent of the changed hosts that are read again at each stage's end; 0: none is."""
     freezes: bool = False
     """Whether it waits for freezes to be read, and for their ends."""
+    shadow: bool = False
+    """Whether nothing is changed (decide/shadow.py)."""
 
     @property
     def watch_silence(self) -> float:
@@ -265,5 +267,9 @@ class Plan:
     rollback_when: RollbackWhen = "ask"
     calendar: Calendar | None = None
     seconds_closed: float = 0.0
+    shadow: bool = False
+    """Whether it is to run as a shadow: everything but the change."""
+    host_expected: float = 10.0
+    """Seconds that one host is expected to take."""
     canaries: Canaries | None = None
     budget: Budget = NO_BUDGET

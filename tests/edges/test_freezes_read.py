@@ -87,7 +87,7 @@ def test_what_is_malformed_is_said_with_its_place(text, said):
 
 async def test_a_file_is_looked_at_each_time(tmp_path):
     path = tmp_path / "freeze.yaml"
-    freezes = Freezes((File(path),))
+    freezes = Freezes((File(path, parse),))
     assert (await freezes.now()).freezes == ()
     path.touch()
     (one,) = (await freezes.now()).freezes
@@ -101,13 +101,13 @@ async def test_a_file_is_looked_at_each_time(tmp_path):
 
 async def test_a_folder_that_is_not_there_says_nothing(tmp_path):
     with pytest.raises(Unanswered, match="its folder is not there"):
-        await File(tmp_path / "not-mounted" / "freeze.yaml").read()
+        await File(tmp_path / "not-mounted" / "freeze.yaml", parse).read()
 
 
 async def test_a_file_that_cannot_be_opened_says_nothing(tmp_path):
     (tmp_path / "freeze").mkdir()
     with pytest.raises(Unanswered, match="Is a directory"):
-        await File(tmp_path / "freeze").read()
+        await File(tmp_path / "freeze", parse).read()
 
 
 # ---------------------------------------------------------------- a URL and a key
@@ -115,7 +115,7 @@ async def test_a_file_that_cannot_be_opened_says_nothing(tmp_path):
 
 async def test_a_url_is_read_and_404_is_none():
     async with serving("127.0.41.1", 8600) as part:
-        url = Url(f"{part.url}/freezes?team=cache")
+        url = Url(f"{part.url}/freezes?team=cache", parse)
         assert await url.read() == ()
         part.answers["/freezes"] = Answer([{"reason": "launch", "by": "ann"}])
         (one,) = await url.read()
@@ -131,7 +131,7 @@ async def test_a_url_is_read_and_404_is_none():
 
 async def test_a_key_of_consul_is_read_and_one_that_is_not_there_is_none():
     async with serving("127.0.41.2", 8500) as part:
-        key = Key(part.url, "guardrail/freezes")
+        key = Key(part.url, "guardrail/freezes", parse)
         part.answers["/v1/kv/guardrail/freezes"] = Answer("", 404)
         assert await key.read() == ()
         told = base64.b64encode(b"reason: launch").decode()
@@ -152,7 +152,7 @@ def test_the_environment_names_the_places(tmp_path, monkeypatch):
     monkeypatch.setenv("GUARDRAIL_FREEZE_FILE", str(tmp_path / "f"))
     monkeypatch.setenv("GUARDRAIL_FREEZE_URL", "https://u:p@status.example/freezes?x=1")
     monkeypatch.setenv("GUARDRAIL_FREEZE_KV", "http://127.0.0.1:8500/guardrail/freezes")
-    names = [place.name for place in places_of(Settings.read())]
+    names = [place.name for place in places_of(parse, *Settings.read().freeze_places)]
     assert names == [
         f"file:{tmp_path}/f",
         "url:https://status.example/freezes",
@@ -167,7 +167,7 @@ def test_the_environment_names_the_places(tmp_path, monkeypatch):
 def test_a_place_that_can_be_none_is_refused(variable, value, monkeypatch):
     monkeypatch.setenv(f"GUARDRAIL_{variable}", value)
     with pytest.raises(Refused, match=variable):
-        places_of(Settings.read())
+        places_of(parse, *Settings.read().freeze_places)
 
 
 # ---------------------------------------------------------------- all places together
@@ -271,7 +271,7 @@ async def test_a_malformed_file_is_frozen_beyond_the_grace(tmp_path):
     path.write_text("until: soon\n")
     os.utime(path, (5, 5))
     now = [0.0]
-    freezes = Freezes((File(path),), clock=lambda: now[0])
+    freezes = Freezes((File(path, parse),), clock=lambda: now[0])
     assert "a time with its offset is needed" in (await freezes.now()).unread[0]
     now[0] = 61.0
     (one,) = (await freezes.now()).freezes

@@ -17,6 +17,7 @@ from guardrail.edges.compose import store_of
 from guardrail.edges.freezes import Commands, File, Url
 from guardrail.edges.journal import journal_at
 from guardrail.errors import Refused
+from guardrail.files.freeze import parse
 from guardrail.files.planfile import load_head
 from guardrail.model.freeze import FREEZES_ID, Freeze, Lift
 from guardrail_workflows import frozen
@@ -120,7 +121,7 @@ async def test_a_file_and_a_url_hold_from_the_start_and_the_plan_says_so(server,
     fleet = HostFleet("still", made.hosts, 3, takes=0.1, staging=0.0)
     async with serving("127.0.42.1", 8600) as part:
         part.answers["/freezes"] = Answer([{"reason": "launch", "roles": ["web"]}])
-        places = (File(file), Url(f"{part.url}/freezes"))
+        places = (File(file, parse), Url(f"{part.url}/freezes", parse))
         async with worker(server.client, made, places) as here:
             await here.operations.start(here.request(fleet))
             held = await here.until("still", frozen_now)
@@ -145,7 +146,7 @@ async def test_a_file_that_only_the_hosts_worker_has_keeps_them_from_beginning(
     file = tmp_path / "freeze"
     fleet = HostFleet("mine", made.hosts, 2, takes=0.1, staging=0.0)
     monkeypatch.setattr("guardrail.decide.freezes.AGAIN", 1.5)
-    async with worker(server.client, made, (File(file),)) as here:
+    async with worker(server.client, made, (File(file, parse),)) as here:
         blind = here.activities[0].freezes
         real = frozen.FreezeWatch._say
 

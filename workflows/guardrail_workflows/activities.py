@@ -68,6 +68,7 @@ from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, HostResult, change_host
 from guardrail_workflows.identity import Identity
 from guardrail_workflows.permits import Permits
+from guardrail_workflows.shadow_work import shadow_host
 from guardrail_workflows.warming import Warmth, cold_still, warmth
 from guardrail_workflows.watching import watch
 
@@ -116,6 +117,7 @@ class Activities:
             self.plan_operation,
             self.load_course,
             self.change_host,
+            self.shadow_host,
             self.reread_hosts,
             self.find_arrivals,
             self.watch_gates,
@@ -231,7 +233,12 @@ class Activities:
             asked = [_warmth(rule, name, documents, edges) for rule in rules]
             return await cold_still(asked, beats())
 
-    async def _change(self, task: HostTask) -> HostAnswer:
+    @activity.defn(name=messages.SHADOW_HOST)
+    async def shadow_host(self, task: HostTask) -> HostAnswer:
+        """The same without changing anything, whatever the plan says."""
+        return replace(await self._change(task, shadow=True), at=time.time())
+
+    async def _change(self, task: HostTask, *, shadow: bool = False) -> HostAnswer:
         try:
             known = known_host(task.plan, task.index)
             host = known or await _patiently(lambda: load_host(self.store, task.plan, task.index))
@@ -241,14 +248,9 @@ class Activities:
         try:
             async with self._hands(task.plan) as (plan, change, edges):
                 asked = Asked(task, plan, host, self.permits, self.freezes)
-                result = await change_host(
-                    job_of(task, host, plan, change),
-                    edges.driver,
-                    edges.probing,
-                    catalog=edges.catalog,
-                    permit=asked,
-                    heartbeat=beats(),
-                )
+                job = job_of(task, host, plan, change)
+                work = _in_shadow if shadow or plan.shadow else _in_earnest
+                result = await work(job, edges, asked, plan)
                 return asked.told(answer_of(task, host, result))
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
@@ -458,6 +460,28 @@ def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
         lost = f"{why}; an earlier attempt may have begun"
         return HostAnswer(task.index, task.turn, "unknown", name, lost)
     return HostAnswer(task.index, task.turn, "blocked", name, f"{why}; nothing was begun")
+
+
+async def _in_earnest(job: HostJob, edges: Edges, asked: Asked, _: Plan) -> HostResult:
+    return await change_host(
+        job,
+        edges.driver,
+        edges.probing,
+        catalog=edges.catalog,
+        permit=asked,
+        heartbeat=beats(),
+    )
+
+
+async def _in_shadow(job: HostJob, edges: Edges, asked: Asked, plan: Plan) -> HostResult:
+    return await shadow_host(
+        job,
+        edges.probing,
+        catalog=edges.catalog,
+        permit=asked,
+        heartbeat=beats(),
+        seconds=plan.host_expected,
+    )
 
 
 def answer_of(task: HostTask, host: PlannedHost, result: HostResult) -> HostAnswer:

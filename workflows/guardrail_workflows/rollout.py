@@ -17,7 +17,7 @@ from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from guardrail.decide import carry, explain
+    from guardrail.decide import carry, explain, shadow
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
     from guardrail.decide.signing import refuse_unchecked
@@ -157,9 +157,13 @@ class RolloutWorkflow:
             raise ApplicationError(
                 "the plan is refused", *planned.refusals, type="Refused", non_retryable=True
             )
+        if planned.course.shadow != self.request.shadow:  # a worker that does not know the word
+            why = "the worker that planned it does not know of shadows: run one of this build"
+            raise ApplicationError(why, type="Refused", non_retryable=True)
         self.state = State(planned.course, self.request.operation)
         change = self.request.rollout.change
         facts = (("change", change.name), ("from", change.old), ("to", change.new))
+        facts = (*facts, *((shadow.FACT,) if self.request.shadow else ()))
         self._happen(Started(self._heard(planned.at)), facts)
 
     async def _go_on(self, given: RolloutInput) -> None:
@@ -293,7 +297,7 @@ class RolloutWorkflow:
         )
         try:
             said: HostAnswer = await workflow.execute_activity(
-                messages.CHANGE_HOST,
+                messages.SHADOW_HOST if course.shadow else messages.CHANGE_HOST,
                 task,
                 result_type=HostAnswer,
                 start_to_close_timeout=timedelta(seconds=course.host_timeout + 30),
@@ -379,7 +383,8 @@ class RolloutWorkflow:
         if state.direction == "back":
             wave = f"going back, {wave}"
         holds = [f"{hold.name}: {'; '.join(hold.reasons)}" for hold in state.holds]
-        return f"{state.phase}, {wave}" + (f"; held on {' | '.join(holds)}" if holds else "")
+        phase = f"{shadow.in_front(state.course)}{state.phase}"
+        return f"{phase}, {wave}" + (f"; held on {' | '.join(holds)}" if holds else "")
 
     @workflow.query(name=messages.STATUS)
     def status(self) -> Status:

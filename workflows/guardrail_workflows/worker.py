@@ -26,12 +26,14 @@ from guardrail.edges.freezes import places_of
 from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
+from guardrail.files.freeze import parse
 from guardrail.model import messages
 from guardrail.settings import Settings
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
+from guardrail_workflows.shadow import ShadowWorkflow
 
 SHARED = (LeasesWorkflow, FreezesWorkflow)
 UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow)
@@ -82,7 +84,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow, *(UPGRADED if build else SHARED)],
+        workflows=[RolloutWorkflow, ShadowWorkflow, *(UPGRADED if build else SHARED)],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,
@@ -129,7 +131,7 @@ async def _run(given: argparse.Namespace) -> None:
         store_of(given.store),
         journal,
         given.allowed_signers,
-        places_of(Settings.read()),
+        places_of(parse, *Settings.read().freeze_places),
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
