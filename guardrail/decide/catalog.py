@@ -176,7 +176,8 @@ def _joined(known: list[Departure], one: Departure) -> list[Departure]:
     """One more departure: told twice it is one, and one that was expected is that one."""
     if any(other.seen and (other.host, other.at) == (one.host, one.at) for other in known):
         return known
-    for place, other in enumerate(known):
+    for place in reversed(range(len(known))):
+        other = known[place]
         if one.seen and not other.seen and other.index == one.index:
             return [*known[:place], dataclasses.replace(one, turn=other.turn), *known[place + 1 :]]
     return [*known, one]

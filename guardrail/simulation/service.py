@@ -227,11 +227,11 @@ class Books:
         fresh = {i for i, at in self.answered_at.items() if event.at <= at + SETTLES}
         self.down = shown - fresh
         self.without &= self.down
-        new = {one.index for one in event.fallen} & self.down - ours
-        self.fell += [(event.at, index) for index in new]
+        new = self.down - ours
+        self.fell += [(one.at, one.index) for one in event.fallen if one.index in new]
 
     def _leaves(self, one: Departure) -> None:
-        for known in self.left:
+        for known in reversed(self.left):
             if not known.seen and known.index == one.index:
                 known.at, known.seen = one.at, True
                 return

@@ -131,6 +131,19 @@ def test_the_same_departure_told_twice_is_one():
     assert len(catalog.seen_within(told.state, SIX, told.now)) == 2
 
 
+def test_of_two_that_are_expected_of_one_host_the_newer_one_has_left():
+    told = Told()
+    told.answer(T0 + 2, 0, "unknown")
+    told(Commanded(T0 + 3, "retry", "bob"))
+    told.tick_until(T0 + 40)
+    turns = [one.turn for one in told.state.catalog.departures if one.index == 0]
+    assert len(turns) == 1, "six may leave: the retried one waits until there is room"
+    told.tick_until(T0 + 700)
+    told.seen(T0 + 701, (0, "host-000"))
+    (left,) = [one for one in told.state.catalog.departures if one.seen]
+    assert left.turn == max(one.turn for one in told.state.catalog.departures if one.index == 0)
+
+
 def test_a_host_that_leaves_twice_has_left_twice():
     told = Told()
     told.seen(T0 + 3, (0, "host-000"))
