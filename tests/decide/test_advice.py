@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from guardrail.decide.advice import advice
 from guardrail.decide.advice_gates import always, never
 from guardrail.model.advice import Given, Shape
+from guardrail.model.calendar import Window, Windows
 from guardrail.model.fleet import ConsulInventory, Fleet, HostList
 from guardrail.model.gate import Age, Bound, GateEvidence, Source, Targets
 from guardrail.model.policy import (
@@ -77,6 +78,16 @@ def test_where_an_inventory_would_have_to_be_asked_only_names_are_compared():
 
 def test_without_fleets_nothing_is_said_about_reach():
     assert rules(replace(GOOD, match=Match(fleets=("any",), agents=("any",)))) == []
+
+
+def test_windows_that_never_open_or_are_shorter_than_the_bake():
+    day, night = Window(begins=360, ends=1080), Window(begins=1080, ends=360)
+    shut = replace(GOOD, windows=Windows("UTC", deny=(day, night)))
+    assert rules(shut, now=1.77e9) == [("never-open", "error", "spec.windows")]
+    short = replace(GOOD, windows=Windows("UTC", allow=(Window(begins=360, ends=365),)))
+    assert rules(short, now=1.77e9) == [("never-open", "error", "spec.windows")]
+    fine = replace(GOOD, windows=Windows("UTC", deny=(day,)))
+    assert rules(fine, now=1.77e9) == []
 
 
 def test_gates_that_are_not_there_and_gates_that_users_do_not_feel():
