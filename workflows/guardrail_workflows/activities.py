@@ -240,8 +240,7 @@ class Activities:
 
     async def _change(self, task: HostTask, *, shadow: bool = False) -> HostAnswer:
         try:
-            known = known_host(task.plan, task.index)
-            host = known or await _patiently(lambda: load_host(self.store, task.plan, task.index))
+            host = await self._looked_up(task)
         except (Refused, Unanswered) as error:
             return _not_read(task, f"host number {task.index}", f"its plan: {error}")
         self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
@@ -254,6 +253,13 @@ class Activities:
                 return asked.told(answer_of(task, host, result))
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
+
+    async def _looked_up(self, task: HostTask) -> PlannedHost:
+        """The host as it was planned, where the store may be silent for a while."""
+        known = known_host(task.plan, task.index)
+        if known is not None:
+            return known
+        return await _patiently(lambda: load_host(self.store, task.plan, task.index))
 
     @activity.defn(name=messages.REREAD_HOSTS)
     async def reread_hosts(self, task: RereadTask) -> RereadAnswer:
