@@ -36,7 +36,8 @@ from guardrail.model.common import Origin
 from guardrail.model.lease import Break
 from guardrail.model.messages import WatchTask
 from guardrail.model.operation import HostFound
-from guardrail.model.plan import ApprovalPoint
+from guardrail.model.plan import ApprovalPoint, Caps
+from guardrail.twins import as_planned
 from guardrail_workflows.worker import make_worker
 
 from engine import Running, World, real_server, start
@@ -238,6 +239,16 @@ async def window(client: Client, name: str) -> None:
         await ends(op, "completed", changed=8)
 
 
+async def tightened(client: Client, name: str) -> None:
+    """Policies cannot be read for a while, and are stricter once they can."""
+    plan = replace(course(2, 4, unavailable=2), merges=True)
+    world = World(plan, client, takes=0.1, policies="policies/base.yaml:3:1: unknown key `x`")
+    async with operation(client, name, world) as op:
+        await op.until(holds("policy"))
+        world.policies = replace(as_planned(plan, 1.0), caps=Caps(1, 1, 3, 0), wave=1)
+        await ends(op, "completed", changed=4)
+
+
 async def refused(client: Client, name: str) -> None:
     world = World(course(3), client, refusals=("no host may go: all is down",))
     async with operation(client, name, world) as op:
@@ -304,6 +315,7 @@ SCENARIOS: dict[str, Scenario] = {
     "lease-broken": lease_broken,
     "put-back-by-hand": put_back_by_hand,
     "window": window,
+    "tightened": tightened,
     "refused": refused,
 }
 CONTINUED = ("continued", "drained")
