@@ -21,6 +21,10 @@ from guardrail.model.operation import FleetSeen, HostAnswered, State
 KEPT = 100
 """Departures that are remembered beyond those that a limit counts, so that a hold can name them."""
 
+HISTORY = 600.0
+"""Seconds for which departures are remembered at least: a limit that a policy brings later counts
+those before it."""
+
 EXACT = 0.001
 """Seconds: what is over is over at its very end, whatever sums of floating numbers come to."""
 
@@ -163,7 +167,7 @@ def _with(state: State, catalog: Catalog, new: Sequence[Departure], now: float) 
     for one in new:
         known = _joined(known, one)
     limits = state.course.budget.churn
-    longest = max((limit.per for limit in limits), default=0.0)
+    longest = max([HISTORY, *(limit.per for limit in limits)])
     most = max((limit.departures for limit in limits), default=0) + KEPT
     turns = {flight.turn for flight in state.in_flight}
     open_ones = [one for one in known if not one.seen and one.turn in turns]

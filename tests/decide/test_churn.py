@@ -239,6 +239,15 @@ def test_our_own_restarts_use_the_budget_up_too_and_it_goes_on_by_itself():
     assert told.asked == [0, 1, 2, 3]
 
 
+def test_a_limit_that_comes_later_counts_who_left_before():
+    told = Told(())
+    told.seen(T0 + 5, *others(2))
+    budget_ = replace(told.state.course.budget, churn=(ChurnLimit(2, 60.0, ORIGIN),))
+    told.state = replace(told.state, course=replace(told.state.course, budget=budget_))
+    told(Ticked(T0 + 10))
+    assert told.holds == ["limit:churn"]
+
+
 def test_two_limits_hold_both():
     quick, slow = ChurnLimit(2, 10.0, ORIGIN), ChurnLimit(3, 600.0, ORIGIN)
     told = Told((quick, slow))
