@@ -58,6 +58,9 @@ SOON = 1.5
 """Seconds after which a question to an operation is asked once more."""
 SAY = 15.0
 """Seconds a command may take: workers are asked again when an operation changes its run."""
+HEARD = 4.0
+"""Seconds before the same command is said once more, under its id: twice one that met a killed
+worker was answered by nobody for the 15 s that it was waited for (why is not known)."""
 HEAR_AGAIN = 0.1
 """Seconds before a command that nobody heard is said again."""
 
@@ -444,13 +447,18 @@ class Operations:
         Raises Refused with the operation's words, NoWorker, Unanswered.
         """
         give_up = asyncio.get_running_loop().time() + SAY
+        unsure = f"nobody heard `{say.verb}`; nothing was done"
         while True:
             try:
                 return await self._say(operation, say)
             except _NotHeard:
-                if asyncio.get_running_loop().time() > give_up:
-                    unsure = f"nobody heard `{say.verb}` within {SAY:g} s; nothing was done"
-                    raise await self._no_worker(operation, unsure) from None
+                pass
+            except WorkflowUpdateRPCTimeoutOrCancelledError:
+                unsure = (
+                    f"nothing within {SAY:g} s; `{say.verb}` may still be taken: see its status"
+                )
+            if asyncio.get_running_loop().time() > give_up:
+                raise await self._no_worker(operation, unsure)
             await asyncio.sleep(HEAR_AGAIN)
 
     async def _say(self, operation: str, say: messages.Say) -> messages.Said:
@@ -459,17 +467,14 @@ class Operations:
             say,
             id=say.id,
             result_type=messages.Said,
-            rpc_timeout=timedelta(seconds=SAY),
+            rpc_timeout=timedelta(seconds=HEARD),
         )
         try:
-            said: messages.Said = await self._ask(call, operation, SAY)
+            said: messages.Said = await self._ask(call, operation, HEARD)
         except WorkflowUpdateFailedError as error:
             if _unprocessed(error):
                 raise _NotHeard from None
             raise Refused(*reasons_of(error.cause)) from None
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            unsure = f"nothing within {SAY:g} s; `{say.verb}` may still be taken: see its status"
-            raise await self._no_worker(operation, unsure) from None
         return said
 
 
