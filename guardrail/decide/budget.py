@@ -13,9 +13,9 @@ from itertools import groupby
 from guardrail.decide.found import Found
 from guardrail.decide.merge import matches, where
 from guardrail.decide.terms import Resolved
-from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit, WarmRule
+from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit, Stretches, WarmRule
 from guardrail.model.fleet import ConsulInventory, Fleet, Host
-from guardrail.model.plan import Limit
+from guardrail.model.plan import Limit, Plan
 from guardrail.model.policy import Policy
 
 HOURS_UP = 720.0
@@ -155,3 +155,29 @@ def refuse_uncounted(fleet: Fleet, care: Resolved) -> list[str]:
         "or ask the owners of the policy to leave these hosts out"
         for one in care.churn
     ]
+
+
+def slow_turns(
+    budget: Budget, begin: int, end: int, per_host: float, bake: float
+) -> tuple[tuple[int, float], ...]:
+    """In how many turns, and how many seconds apart, hosts `begin` to `end` go because of what may
+    leave the catalog or be cold. A budget of departures that is used up is a hold, and a bake."""
+    found: list[tuple[int, float]] = []
+    for churn in budget.churn:
+        leaving = _overlap(budget.leaving, begin, end)
+        found.append((math.ceil(leaving / churn.departures), churn.per + bake))
+    for cold in budget.cold:
+        mine = _overlap(cold.hosts, begin, end)
+        found.append((math.ceil(mine / cold.most), per_host if budget.warm else per_host + bake))
+    return tuple((turns, step) for turns, step in found if turns)
+
+
+def _overlap(spans: Stretches, begin: int, end: int) -> int:
+    """How many hosts of these stretches are between the two."""
+    return sum(max(0, min(last, end) - max(first, begin)) for first, last in spans)
+
+
+def refuse_names(plan: Plan) -> list[str]:
+    """A gate whose holds would be taken for the catalog's own."""
+    taken = plan.budget.follow and any(rule.name == "catalog" for rule in plan.gates)
+    return ["a gate named `catalog` cannot be told from the catalog itself: rename it"] * taken

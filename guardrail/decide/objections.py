@@ -6,7 +6,7 @@ All reasons at once, each with what it is about by name and with what a person m
 from collections import Counter
 from collections.abc import Sequence
 
-from guardrail.decide.budget import refuse_uncounted, refuse_unread
+from guardrail.decide.budget import refuse_names, refuse_uncounted, refuse_unread
 from guardrail.decide.found import (
     Found,
     Seen,
@@ -37,6 +37,7 @@ def refusals(plan: Plan, request: PlanRequest, found: Found, care: Resolved) -> 
         *_refuse_down(plan, found, care),
         *refuse_uncounted(request.fleet, care),
         *refuse_unread(request.fleet, found.hosts, found),
+        *refuse_names(plan),
         *_refuse_gates(plan, request, found, care),
         *_refuse_stages(plan, request, care),
     )

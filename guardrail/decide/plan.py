@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from guardrail.decide import canaries
-from guardrail.decide.budget import budget_of, churn_rows
+from guardrail.decide.budget import budget_of, churn_rows, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
 from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, never_fits
@@ -309,14 +309,17 @@ def _numbers(plan: Plan) -> range:
 
 
 def _work(plan: Plan, number: int, per_host: float) -> Work:
-    """The longer of two: turns of `per_host` with as many hosts as may be away, or begins one
-    `pace` apart and the last host's work."""
+    """The longest of three: turns of `per_host` with as many hosts as may be away, begins one
+    `pace` apart and the last host's work, or turns with as many as may leave the catalog or be
+    cold."""
     wave, after = plan.waves[number], plan.waves[number + 1 : number + 2]
     covers = any(other.stage != wave.stage for other in after)
     hosts = wave.end - wave.begin
     turns = Work(math.ceil(hosts / most_away(plan)), per_host, per_host, covers)
     paced = Work(hosts, plan.caps.pace, per_host, covers)
-    return max(turns, paced, key=lambda work: work.seconds)
+    slow = slow_turns(plan.budget, wave.begin, wave.end, per_host, plan.bake_for)
+    slower = (Work(count, step, per_host, covers) for count, step in slow)
+    return max(turns, paced, *slower, key=lambda work: work.seconds)
 
 
 # ---------------------------------------------------------------- gates and approvals

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from plan_builders import CHANGE, NEW, OLD, found, hosts, policy, request
+from plan_builders import CHANGE, NEW, OLD, amount, found, hosts, policy, request
 
 from guardrail.decide.budget import stretches
 from guardrail.decide.departures import Follower, not_serving
@@ -110,6 +110,27 @@ def test_a_change_that_keeps_nodes_registered_takes_none_away():
 def test_what_an_agent_does_not_say_counts_as_leaving():
     assert planned(leaves="unknown").budget.leaving == ((0, 1), (2, 4))
     assert planned(leaves="").budget.leaving == ()
+
+
+def test_the_finish_time_knows_what_may_leave_and_be_cold():
+    def seconds(known, **limits):
+        seen = {host.name: Seen(OLD, OLD, leaves="yes") for host in known}
+        wide = {"unavailable": amount(9), "unavailable_per_domain": amount(9)}
+        said = policy(limits=wide | limits, bake_for=60.0)
+        asked = replace(request("100%"), fleet=CONSUL)
+        made = make_plan(asked, found(known, policies=(said,), seen=seen), now=1.0)
+        return made.seconds_expected - made.bake_for
+
+    nine = hosts(9)
+    assert seconds(nine) == 10
+    assert seconds(nine, churn=Churn(3, 600.0)) == 2 * 660 + 10
+    assert seconds(nine, cold_capacity=amount(2)) == 4 * 70 + 10
+
+
+def test_a_gate_that_is_called_catalog_is_refused():
+    asked = replace(request(gates=("catalog",)), fleet=CONSUL)
+    plan = make_plan(asked, found(hosts(2), gates=("catalog",)), now=1.0)
+    assert [why for why in plan.refusals if "rename it" in why]
 
 
 def test_churn_that_nobody_can_count_refuses_the_plan():
