@@ -16,7 +16,6 @@ from guardrail.decide.holds import (
     ABORT,
     BREAK_GLASS,
     clear_hold,
-    consents,
     evidence_is_good,
     note,
     passing_since,
