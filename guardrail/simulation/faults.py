@@ -18,6 +18,7 @@ from guardrail.decide import (
     coldness,
     commands,
     downs,
+    evolve,
     explain,
     holds,
     learn,
@@ -27,6 +28,7 @@ from guardrail.decide import (
     people,
     rollback,
     still_true,
+    tighten,
     transition,
     windows,
 )
@@ -632,7 +634,31 @@ ADVANCE, BAKE, BEGIN = transition.advance, transition.bake, transition.begin
 NEXT_WAVE, FINISH, MOMENTS = transition.next_wave, transition.finish, transition._moments
 SENTENCE = explain.sentence
 
+def never_asked(state: State) -> bool:
+    return True
+
+
+def newest_counts(field: str, old: Any, new: Any) -> Any:
+    return old if new is None else new
+
+
+def nothing_is_stricter(course: Any, found: Any, first: int, *, forward: bool = True) -> Any:
+    return course, ()
+
+
+def unread_is_good(state: State, event: Any) -> State:
+    if event.turn != state.merge_turn or not state.merge_pending:
+        return state
+    return evolve.replace(state, policies_fresh=True, merge_pending=False)
+
+
 _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
+    "policies_tighten": [
+        ("policies are not asked for", tighten, "fresh", never_asked),
+        ("what became looser applies", tighten, "strictest", newest_counts),
+        ("what became stricter does not apply", tighten, "tightened", nothing_is_stricter),
+        ("unread is good", transition.LEARN, "policy_merged", unread_is_good),
+    ],
     "no_start_under_hold": [
         ("permits ignore holds", transition, "may_begin", permit_always),
         ("a drain is not heeded", transition.LEARN, "drained", learn.ticked),
@@ -819,6 +845,7 @@ MODULES = (
     people,
     rollback,
     still_true,
+    tighten,
     transition,
     windows,
     explain,

@@ -219,7 +219,7 @@ class Record:
         kind, _, about = name.partition(":")
         if kind in ("gate", "evidence") and name != CATALOG:
             return any(self.binds(rule) for rule in self.course.gates if rule.name == about)
-        return kind != "approval"
+        return kind not in ("approval", "policy")
 
     def missing_from(self) -> Iterator[tuple[str, float]]:
         """When missing evidence must be held, by gate."""

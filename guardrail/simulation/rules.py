@@ -19,10 +19,11 @@ from guardrail.model.operation import (
     Direction,
     Event,
     HostsRead,
+    PolicyMerged,
     ReadAgain,
     State,
 )
-from guardrail.model.plan import Course
+from guardrail.model.plan import Caps, Course
 from guardrail.simulation.record import Record
 from guardrail.simulation.service import CATALOG, CHURN, DOWN
 from guardrail.twins import Begun, Moment, host_name
@@ -165,6 +166,7 @@ ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "override": lambda happened, verb, _: happened == "host_answered" or verb == "override",
     "rollback": lambda _, __, turned: turned,
     "journal": lambda happened, _, __: happened == "journal_said",
+    "policy": lambda happened, _, __: happened == "policy_merged",
     "window": lambda *_: True,  # see WindowsHold
     "reverted": lambda _, verb, turned: verb in ("retry", "skip") or turned,
     "reread": lambda happened, verb, turned: (
@@ -777,7 +779,53 @@ class StillTrue(Rule):
         return state.phase == "completed" or (state.wave > before.wave and ends)
 
 
+class PoliciesTighten(Rule):
+    """No host is asked unless the policies were merged since the last hold and the last wave; what
+    they say applies where it is stricter, from then on, and never where it is looser."""
+
+    name = "policies_tighten"
+    SMALLER = ("unavailable", "unavailable_per_domain", "domains_at_once")
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.told = False
+        self.strictest = course.caps
+        self.was_changing = False
+
+    def observe(self, seen: Seen) -> None:
+        if not self.course.merges:
+            return
+        event, state = seen.event, seen.state
+        if event.kind == "policy_merged" and seen.before is not None:
+            self._heard(event, seen.before, seen.record.direction)
+        self._strict(state.course.caps)
+        self.check(not seen.asked or self.told, "asked to begin before the policies were merged")
+        if seen.asked and not state.overrides:
+            gone = len(set(seen.record.away()) | {act.index for act in seen.asked})
+            most = self.strictest.unavailable - sum(self.course.down)
+            self.check(gone <= max(1, most), f"{gone} hosts away, {most} allowed by now")
+        held = any(seen.record.holds_back(hold.name) for hold in state.holds)
+        ended = self.was_changing and state.step == "baking"
+        self.told = self.told and not held and not ended
+        self.was_changing = state.step == "changing"
+
+    def _heard(self, event: PolicyMerged, before: State, direction: Direction) -> None:
+        if event.turn != before.merge_turn or not before.merge_pending:
+            return
+        self.told = event.merged is not None or direction == "back"
+        if event.merged is not None:
+            said, kept = event.merged.caps, self.strictest
+            least = {name: min(getattr(said, name), getattr(kept, name)) for name in self.SMALLER}
+            self.strictest = replace(kept, **least, pace=max(said.pace, kept.pace))
+
+    def _strict(self, caps: Caps) -> None:
+        for name in (*self.SMALLER, "pace"):
+            now, least = getattr(caps, name), getattr(self.strictest, name)
+            self.check(now == least, f"{name} is {now:g}, and the strictest word is {least:g}")
+
+
 RULES: tuple[type[Rule], ...] = (
+    PoliciesTighten,
     AnswersMatchTurns,
     NoLoop,
     NoStartUnderHold,

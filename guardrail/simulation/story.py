@@ -11,12 +11,12 @@ from typing import Literal
 
 from guardrail.decide.overrides import clock
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
-from guardrail.decide.overrides import clock
 from guardrail.model.common import Origin
 from guardrail.model.gate import GateClass, Kind, Verdict
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
+from guardrail.simulation.policing import Edits, edited
 from guardrail.simulation.service import followed, happenings
 
 ORIGIN = Origin("a made-up policy", "", 0)
@@ -162,6 +162,7 @@ class Planned:
     """An operation of a story. first_report: seconds from a watch to its first verdicts.
 
     first_host: which host of the fleet is its host 0. sick: its health gates fail for good.
+    policies: what they say later on.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Planned:
     first_report: float = 1.0
     first_host: int = 0
     sick: bool = False
+    policies: Edits = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,10 @@ def story(seed: int) -> Story:
         replace(each, course=followed(Random(f"{seed}/{number}/catalog"), each.course))
         for number, each in enumerate(operations)
     )
+    operations = tuple(
+        _policed(Random(f"{seed}/{number}/policies"), each)
+        for number, each in enumerate(operations)
+    )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _catalog(Random(f"{seed}/{number}/service"), number, operation, horizon)
@@ -211,6 +217,15 @@ def story(seed: int) -> Story:
         own = Random(f"{seed}/{number}/overrides")
         parts += exceeding(own, number, operation.course, horizon)
     return Story(seed, operations, tuple(parts))
+
+
+CALM = 600.0
+
+
+def _policed(dice: Random, planned: Planned) -> Planned:
+    """Some operations have policies that change while they run."""
+    course, policies = edited(dice, planned.course, CALM)
+    return replace(planned, course=course, policies=policies)
 
 
 def _operation(dice: Random, number: int, *, small: bool) -> Planned:

@@ -35,7 +35,9 @@ from guardrail.model.operation import (
     HostFound,
     HostsRead,
     JournalSaid,
+    MergePolicies,
     Outcome,
+    PolicyMerged,
     ReadAgain,
     Started,
     State,
@@ -44,7 +46,9 @@ from guardrail.model.operation import (
     WatchAgain,
     WatcherLost,
 )
+from guardrail.model.plan import Merged
 from guardrail.simulation import service
+from guardrail.simulation.policing import merged_at
 from guardrail.simulation.rules import Broken, Referee
 from guardrail.simulation.service import Service
 from guardrail.simulation.story import (
@@ -57,7 +61,7 @@ from guardrail.simulation.story import (
     Trouble,
     vouched,
 )
-from guardrail.twins import Begun, Markers, Moment, Turn, host_name, judgement
+from guardrail.twins import MERGE_AGAIN, Begun, Markers, Moment, Turn, host_name, judgement
 
 SILENCE = 5.0
 ANEW = 6.0
@@ -229,9 +233,20 @@ class World:
                 self._watch(running, action.turn)
             elif isinstance(action, ReadAgain):
                 self.at(self.now + READ_TAKES, partial(self._read_again, running, action))
+            elif isinstance(action, MergePolicies):
+                self.at(self.now + READ_TAKES, partial(self._merge, running, action.turn))
         self._wake(running, decision.wake_at)
         if running.wants_new_run and not state.in_flight and not state.finished:
             self._new_run(running)
+
+    def _merge(self, running: Running, turn: int) -> None:
+        """Tell what the policies say now; where they cannot be read, try again later."""
+        if running.state.finished or turn != running.state.merge_turn:
+            return
+        said = merged_at(running.planned.policies, running.planned.course, self.now)
+        self._tell(running, partial(_policy_merged, turn, said))
+        if said is None:
+            self.at(self.now + MERGE_AGAIN, partial(self._merge, running, turn))
 
     def _wake(self, running: Running, at: float | None) -> None:
         running.wake_at = at
@@ -600,6 +615,10 @@ def _hosts_read(turn: int, read: int, wrong: tuple[HostFound, ...], at: float) -
 
 def _gate_judged(turn: int, told: Judgement, at: float) -> Event:
     return GateJudged(at, turn, told)
+
+
+def _policy_merged(turn: int, said: Merged | None, at: float) -> Event:
+    return PolicyMerged(at, turn, said, "" if said else "base.yaml:3:1: unknown key")
 
 
 def _journal_said(problem: str, at: float) -> Event:
