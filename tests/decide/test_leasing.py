@@ -12,7 +12,6 @@ from guardrail.decide import leases
 from guardrail.decide.transition import decide, may_begin
 from guardrail.model.lease import Break, Grant, Need, Share
 from guardrail.model.operation import (
-    EndLease,
     KeepLease,
     LeaseTold,
     Started,
@@ -127,11 +126,11 @@ def test_between_two_waves_whoever_waits_has_its_turn():
 
 
 def test_what_is_shared_is_shared_and_the_sum_stays_within_the_limit():
-    shared = {"role": "web", "exclusive": False, "unavailable": 4, "per_domain": 2}
+    shared = {"role": "web", "exclusive": False, "unavailable": 4, "per_domain": 4}
     first, second = needing(1, 9, **shared), needing(9, **shared)
     _, runs = side(first, second, works={"b": hosts(takes=500.0)}, until=60.0)
-    assert runs[1].state.lease.share == Share(3, 1, 2)
-    assert len(runs[1].state.in_flight) == 2  # one in each of two domains
+    assert runs[1].state.lease.share == Share(3, 3, 2)
+    assert len(runs[1].state.in_flight) == 3
     side_by_side(runs, 5000.0)
     assert [run.state.phase for run in runs] == ["completed", "completed"]
 
@@ -305,4 +304,16 @@ def test_going_back_needs_the_lease_as_well():
     for moment in one.moments:
         assert moment.state.lease is not None or not moment.state.in_flight
     assert table.table.leases == ()
-    assert EndLease(one.state.lease_turn).turn == one.state.lease_turn
+
+
+def test_one_that_turns_round_while_it_waits_keeps_what_its_hosts_in_flight_need():
+    """The first wave is of db hosts, the second of web hosts; the keeper is lost in the second."""
+    needs = (Need("db", True, "1"), Need("web", True, "6"))
+    plan = dataclasses.replace(needing(1, 3), leases=needs)
+    _, (run,) = side(plan, works={"a": hosts(takes=20.0)}, until=70.0)
+    assert (run.state.wave, [f.index for f in run.state.in_flight]) == (1, [1])
+    run.happen(told(run, "lost", 70.0, reasons=("silent",)))
+    run.happen(say(71, "rollback"))
+    assert run.state.wave == 0
+    assert run.state.lease_ask.roles == ("db", "web")
+    assert run.state.lease_ask.keep

@@ -102,8 +102,11 @@ class World:
 
 
 def has_role(state, role):
-    """Whether the operation has hosts of that role away or cold: those of its lease's wave."""
-    return state.lease_ask is not None and role in state.lease_ask.roles
+    """Whether the operation has hosts of that role away, or cold ones of its lease's wave."""
+    away = limits.not_serving(state) | sum(1 << flight.index for flight in state.in_flight)
+    ours = next(need for need in state.course.leases if need.role == role)
+    held = state.lease is not None and role in state.lease.roles
+    return held or bool(int(ours.hosts, 16) & away)
 
 
 @st.composite
