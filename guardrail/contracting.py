@@ -7,6 +7,7 @@ it hold; where only what is tolerated has moved it is the new one.
 
 from dataclasses import replace
 
+from guardrail.decide.bits import has
 from guardrail.decide.contract import moved
 from guardrail.files.contractfile import contract_of, read
 from guardrail.model.contract import Contract
@@ -27,6 +28,13 @@ def kept(store: PlanStore, request: PlanRequest, made: Plan, policies: tuple[Pol
         return made
     given = read(store.get(request.contract), f"the plan file {request.contract[:19]}")
     return compared(given, contract_of(request, made, policies))
+
+
+def since(request: PlanRequest, then: Plan, now: Plan, done: int) -> tuple[str, ...]:
+    """What has moved since an operation's plan was made; of hosts in the set `done` nothing is
+    compared: the operation itself has had to do with them."""
+    changed = frozenset(host.name for n, host in enumerate(then.hosts) if has(done, n))
+    return moved(Contract(request, then), Contract(request, now), changed=changed)
 
 
 def compared(given: Contract, now: Contract) -> Plan:

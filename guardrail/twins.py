@@ -35,7 +35,9 @@ from guardrail.model.operation import (
     KeepLease,
     LeaseTold,
     MergePolicies,
+    Observe,
     Outcome,
+    PlanObserved,
     PolicyMerged,
     ReadAgain,
     Started,
@@ -93,7 +95,8 @@ class Script:
     watch to its first report; None: a watch never reports. reread: what is wrong with a changed
     host that is read again; None: nothing. arrived: hosts that the inventory has by then, and the
     plan does not. policies: what the worker's policies say from a time on, or why they cannot be
-    read; before, what they said for the plan.
+    read; before, what they said for the plan. moved: what is otherwise than planned when somebody
+    looks, or why nobody can.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -104,6 +107,7 @@ class Script:
     policies: tuple[tuple[float, Merged | str], ...] = ()
     reread: Callable[[int, float], HostFound | None] = lambda _index, _now: None
     arrived: tuple[str, ...] = ()
+    moved: Callable[[float], tuple[tuple[str, ...], str]] = lambda _now: ((), "")
     freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
 
 
@@ -124,6 +128,7 @@ class Moment:
     state: State
     asked: tuple[BeginHost, ...]
     reads: tuple[ReadAgain, ...] = ()
+    looks: tuple[Observe, ...] = ()
 
 
 @dataclass(slots=True)
@@ -178,12 +183,15 @@ class Drive:
         self.state, self._wake_at = decision.state, decision.wake_at
         asked = tuple(act for act in decision.actions if isinstance(act, BeginHost))
         reads = tuple(act for act in decision.actions if isinstance(act, ReadAgain))
-        self.moments.append(Moment(event, self.state, asked, reads))
+        looks = tuple(act for act in decision.actions if isinstance(act, Observe))
+        self.moments.append(Moment(event, self.state, asked, reads, looks))
         for action in decision.actions:
             if isinstance(action, BeginHost):
                 self._ask(action)
             elif isinstance(action, Watch):
                 self._watch(action.turn)
+            elif isinstance(action, Observe):
+                self.after(1.0, lambda look=action: self._observe(look))  # type: ignore[misc]
             elif isinstance(action, ReadAgain):
                 self.after(1.0, lambda read=action: self._read(read))  # type: ignore[misc]
             elif isinstance(action, KeepLease):
@@ -249,6 +257,10 @@ class Drive:
     def _answer(self, begin: BeginHost, outcome: Outcome, reason: str) -> None:
         name = host_name(begin.index)
         self.happen(HostAnswered(self.now, begin.index, begin.turn, outcome, name, reason))
+
+    def _observe(self, look: Observe) -> None:
+        reasons, problem = self.script.moved(self.now)
+        self.happen(PlanObserved(self.now, look.turn, reasons, problem))
 
     def _read(self, read: ReadAgain) -> None:
         found = [self.script.reread(index, self.now) for index in members(read.hosts)]

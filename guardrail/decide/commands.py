@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from guardrail.decide import leasing, overrides, overriding, people, rollback
+from guardrail.decide import leasing, observing, overrides, overriding, people, rollback
 from guardrail.decide.bits import bit, has, members
 from guardrail.decide.catalog_holds import DOWN, gone_on_without
 from guardrail.decide.evolve import replace
@@ -75,11 +75,22 @@ def recovered_gates(state: State) -> list[str]:
     ]
 
 
-def _refuse_resume(state: State, command: Commanded) -> str | None:
+def _wrong_over(state: State, command: Commanded) -> str:
+    """Why nothing can be resumed over that name; empty: it can, or no name was said."""
     if command.over and not command.reason:
         return f"resuming over {command.over} needs --reason: they are told"
-    if command.over and not state.hold(operator_hold(command.over)):
-        return f"{command.over} holds nothing here"
+    name = command.over
+    known = name == observing.PLAN and observing.acceptable(state)
+    if name and not known and not state.hold(operator_hold(name)):
+        return f"{name} holds nothing here"
+    return ""
+
+
+def _refuse_resume(state: State, command: Commanded) -> str | None:
+    if wrong := _wrong_over(state, command):
+        return wrong
+    if command.over == observing.PLAN and observing.acceptable(state):
+        return None
     if _own_holds(state, command) or recovered_gates(state) or leasing.resumable(state):
         return None
     if not state.holds:
@@ -91,6 +102,8 @@ def _refuse_resume(state: State, command: Commanded) -> str | None:
 
 
 def _resume(state: State, command: Commanded) -> State:
+    if command.over == observing.PLAN and observing.acceptable(state):
+        return observing.accepted(state, command)
     over = f" over {command.over}: {command.reason}" if command.over else ""
     state = gone_on_without(state, command.at, command.by)
     if command.over:

@@ -32,7 +32,7 @@ def moved(
     return (
         *_hosts(given, now, changed),
         *_versions(given, now, changed),
-        *_policies(given.policies, now.policies),
+        *_documents(given, now),
         *_change(given.plan, now.plan),
         *_gates(given.plan, now.plan),
     )
@@ -44,7 +44,7 @@ def moved(
 def _hosts(given: Contract, now: Contract, changed: frozenset[str]) -> list[str]:
     before, after = given.plan, now.plan
     was, here = _known(before), _known(after)
-    went = sorted(was.keys() - here.keys())
+    went = sorted(was.keys() - here.keys() - changed)
     came = sorted(here.keys() - was.keys())
     back = [name for name in was if was[name] == "down" and here.get(name, "down") != "down"]
     done = [name for name in was if (was[name], here.get(name)) == ("to do", "done")]
@@ -108,6 +108,15 @@ def _unless(reasons: list[str], count: int, limit: Amount, of: int, what: str) -
 
 
 # ---------------------------------------------------------------- policies
+
+
+def _documents(given: Contract, now: Contract) -> list[str]:
+    """By field where the documents of then are there, else by digest."""
+    if given.policies or not given.plan.policies:
+        return _policies(given.policies, now.policies)
+    was, here = dict(given.plan.policies), dict(now.plan.policies)
+    names = sorted(name for name in {*was, *here} if was.get(name) != here.get(name))
+    return [f"policy {name} is not the one that the plan was made with" for name in names]
 
 
 def _policies(before: tuple[Policy, ...], after: tuple[Policy, ...]) -> list[str]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from guardrail.decide import canaries
+from guardrail.decide import canaries, observing
 from guardrail.decide.budget import budget_of, churn_rows, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
@@ -17,9 +17,9 @@ from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, never_fit
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
+from guardrail.decide.overrides import KNOBS
 from guardrail.decide.shadow import as_shadow
 from guardrail.decide.still_true import share_of
-from guardrail.decide.overrides import KNOBS
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.terms import Resolved, Stated, Terms
 from guardrail.decide.tiers import cut_by_tiers, tiers_of
@@ -142,6 +142,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         rollback_when=plan.rollback_when,
         limits=tuple(limit for limit in plan.limits if limit.name in KNOBS),
         reread=share_of(cache_critical=plan.cache_critical),
+        observe_after=observing.LONG,
         freezes=True,
         merges=True,
     )

@@ -36,6 +36,7 @@ from guardrail.decide import (
     learn,
     leasing,
     limits,
+    observing,
     overrides,
     overriding,
     rollback,
@@ -75,6 +76,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "lease_told": leasing.told,
     "policy_merged": tighten.merged,
     "hosts_read": still_true.told,
+    "plan_observed": observing.told,
     "commanded": obey,
 }
 """What each kind of event tells us."""
@@ -89,7 +91,7 @@ def decide(state: State, event: Event) -> Decision:
     if after.watch_turn != state.watch_turn and not after.finished:
         actions = (Watch(after.watch_turn), *actions)
     actions = (*actions, *leasing.action(state, after), *tighten.action(state, after))
-    actions = (*actions, *still_true.action(state, after))
+    actions = (*actions, *still_true.action(state, after), *observing.action(state, after))
     return Decision(after, actions, wake_at(after, event.at))
 
 
@@ -102,7 +104,7 @@ def look(state: State, now: float) -> State:
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
     state = freeze_holds.refresh(still_true.refresh(state, now), now)
-    return leasing.refresh(state, now)
+    return observing.refresh(leasing.refresh(state, now), now)
 
 
 def may_begin(state: State, turn: int | None = None) -> bool:
@@ -223,6 +225,8 @@ def next_wave(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
 
 def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """Begin as many hosts as evidence, pace, leases and limits allow at this moment."""
+    if observing.due(state):
+        return observing.ask(state), ()
     if state.waiting and not leasing.covered(state):
         return (leasing.ask_first(state) if _may_ask(state) else state), ()
     actions: tuple[Action, ...] = ()
@@ -302,7 +306,7 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
-    moments += [*(until for _, until in state.resting), state.reread_at]
+    moments += [*(until for _, until in state.resting), state.reread_at, state.observe_at]
     moments += freeze_holds.moments(state)
     moments += [leasing.give_back_at(state), overrides.next_end(state)]
     if state.baking_since is not None:

@@ -70,6 +70,7 @@ MERGE_POLICIES = "merge_policies"
 CHECK_SIGNATURE = "check_signature"
 REREAD_HOSTS = "reread_hosts"
 FIND_ARRIVALS = "find_arrivals"
+OBSERVE_PLAN = "observe_plan"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
@@ -164,6 +165,25 @@ class RereadTask:
     plan: str
     turn: int
     hosts: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveTask:
+    """The world to be compared with a plan. done: hosts of which nothing is compared, since this
+    operation has had to do with them; a hex number over plan indexes."""
+
+    request: PlanRequest
+    plan: str
+    turn: int
+    done: str = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What has moved since the plan was made, in words; and when somebody looked."""
+
+    reasons: tuple[str, ...] = ()
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,11 @@ class State:
     true_wave: int = -1  # at this wave's end they were all as they should be, with no hold since
     arrived: tuple[str, ...] = ()  # hosts that the inventory has and the plan does not, by name
     arrived_more: int = 0  # those of them that are not kept by name
+    held_since: float | None = None  # since when something holds without a break
+    outdated: bool = False  # it was held for long: the plan is looked at again before a host begins
+    observing: int = 0  # the turn with which that is done just now; 0: it is not
+    observe_turn: int = 0  # the last turn that was given for that
+    observe_at: float | None = None  # when it is tried again
     last_begin_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -319,6 +324,17 @@ class PolicyMerged:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanObserved:
+    """The world was compared with the plan: what has moved, or why nobody could look."""
+
+    at: float
+    turn: int
+    reasons: tuple[str, ...] = ()
+    problem: str = ""
+    kind: Literal["plan_observed"] = "plan_observed"
+
+
+@dataclass(frozen=True, slots=True)
 class HostFound:
     """A changed host that was read again and is not as it should be.
 
@@ -397,6 +413,7 @@ Event = (
     | LeaseTold
     | PolicyMerged
     | HostsRead
+    | PlanObserved
     | Commanded
 )
 
@@ -451,6 +468,14 @@ class MergePolicies:
 
 
 @dataclass(frozen=True, slots=True)
+class Observe:
+    """Compare the world with the plan; answer with this turn."""
+
+    turn: int
+    kind: Literal["observe"] = "observe"
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAgain:
     """Read these changed hosts again (a set of plan indexes); answer with this turn.
 
@@ -471,7 +496,7 @@ class Finish:
     kind: Literal["finish"] = "finish"
 
 
-Action = BeginHost | Watch | KeepLease | EndLease | MergePolicies | ReadAgain | Finish
+Action = BeginHost | Watch | KeepLease | EndLease | MergePolicies | ReadAgain | Observe | Finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,8 @@ class Course:
     """How often something has become stricter since the plan was made."""
     reread: int = 0
     """Percent of the changed hosts that are read again at each stage's end; 0: none is."""
+    observe_after: float = 0.0
+    """Seconds of a hold after which the plan is compared with the world again; 0: it never is."""
     freezes: bool = False
     """Whether it waits for freezes to be read, and for their ends."""
     shadow: bool = False

@@ -23,6 +23,7 @@ from guardrail.decide import (
     holds,
     learn,
     limits,
+    observing,
     overrides,
     overriding,
     people,
@@ -562,6 +563,11 @@ def silent_for_good(state: State, now: float) -> Any:
     return still_true._let_be(state, now) if state.direction == "back" else state
 
 
+def moved_is_true(state: State, event: Any) -> Any:
+    return LOOKED(state, replace(event, reasons=(), problem=""))
+
+
+LOOKED = observing.told
 TOLD = still_true.told
 # ---------------------------------------------------------------- faults about the catalog
 
@@ -808,6 +814,8 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("reverted hosts pass", transition.LEARN, "hosts_read", reverted_is_true),
         ("silent hosts pass", transition.LEARN, "hosts_read", silence_is_true),
         ("a reading outlives a hold", transition, "advance", true_for_good),
+        ("a long hold leaves the plan as it is", observing, "due", nothing_is_due),
+        ("what has moved does not hold", transition.LEARN, "plan_observed", moved_is_true),
     ],
     "explained": [
         ("holds without reasons", holds, "raise_hold", without_reasons),
@@ -839,6 +847,7 @@ MODULES = (
     holds,
     learn,
     limits,
+    observing,
     commands,
     overrides,
     overriding,

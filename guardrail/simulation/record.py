@@ -21,6 +21,7 @@ from guardrail.model.operation import (
     HostsRead,
     Known,
     Outcome,
+    PlanObserved,
 )
 from guardrail.model.plan import Caps, Course, GateRule
 from guardrail.simulation.exceeding import Exceeding
@@ -78,6 +79,9 @@ class Record:
     missed: float | None = None
     reading: int = 0
     unread: bool = False
+    looking: int = 0
+    moved: bool = False
+    unlooked: bool = False
     excused: float = 0.0
     books: Books = field(init=False)
 
@@ -111,6 +115,8 @@ class Record:
             self.gone_back = self.gone_back or self.direction == "back"
         for read in moment.reads:
             self.reading = read.turn
+        for look in moment.looks:
+            self.looking = look.turn
 
     def _learn(self, event: Any) -> None:
         learn = getattr(self, f"_on_{event.kind}", None)
@@ -136,6 +142,13 @@ class Record:
             self.running = True
             self._watch_again(event.at)
 
+    def _on_plan_observed(self, event: PlanObserved) -> None:
+        """What the world turns out to be counts once, and while it goes forward."""
+        if event.turn == self.looking and self.direction == "forward":
+            self.looking = 0
+            self.unlooked = bool(event.problem)
+            self.moved = bool(event.reasons) and not event.problem
+
     def _on_hosts_read(self, event: HostsRead) -> None:
         """What changed hosts turn out to be counts once, and while it goes forward."""
         if event.turn != self.reading or self.direction == "back":
@@ -158,7 +171,7 @@ class Record:
             self.astray.add(found.index)
 
     def _on_watch_again(self, event: Any) -> None:
-        self.reading = 0
+        self.reading = self.looking = 0
         self.draining = False
         self._watch_again(event.at)
 
@@ -374,6 +387,7 @@ class Record:
         if self.direction == "forward":
             self.turned_at, self.direction = self.at, "back"
             self.reading, self.unread = 0, False
+            self.looking, self.moved, self.unlooked = 0, False, False
             self.aside |= {i for i, o in self.stuck.items() if o == "blocked"} - hosts
             over = ("blocked", "credentials", "reverted", "silent")
             forget = {i for i, o in self.stuck.items() if o in over}
@@ -408,6 +422,9 @@ class Record:
             self._asked_back(event)
 
     def _resumed(self, event: Commanded) -> None:
+        if event.over == "plan" and event.reason and self.moved:
+            self.moved = False
+            return
         if event.over and not (event.reason and event.over in self.paused):
             return
         self.books.resumed(self.ours())
@@ -463,6 +480,8 @@ class Record:
             names.add("reread")
         if "reverted" in self.stuck.values():
             names.add("reverted")
+        if self.moved or self.unlooked:
+            names.add("plan")
         if self.direction == "forward":
             names |= self._wanted_approvals()
         return names

@@ -169,6 +169,9 @@ ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "policy": lambda happened, _, __: happened == "policy_merged",
     "window": lambda *_: True,  # see WindowsHold
     "reverted": lambda _, verb, turned: verb in ("retry", "skip") or turned,
+    "plan": lambda happened, verb, turned: (
+        happened == "plan_observed" or verb == "resume" or turned
+    ),
     "reread": lambda happened, verb, turned: (
         happened == "hosts_read" or verb in ("retry", "skip") or turned
     ),
@@ -740,8 +743,12 @@ class StillTrue(Rule):
         self.asked: tuple[int, frozenset[int]] = (0, frozenset())
         self.unread: frozenset[int] = frozenset()
         self.true = False
+        self.held_since: float | None = None
+        self.outdated = False
 
     def observe(self, seen: Seen) -> None:
+        if self.course.observe_after:
+            self._plan(seen)
         if not self.course.reread:
             return
         if seen.event.kind == "hosts_read" and seen.event.turn == self.asked[0]:
@@ -752,6 +759,21 @@ class StillTrue(Rule):
             self._asks(read, seen)
         held = any(seen.record.holds_back(hold.name) for hold in seen.state.holds)
         self.true = self.true and not held and not seen.asked
+
+    def _plan(self, seen: Seen) -> None:
+        """After a long hold no host is asked before the plan was compared with the world."""
+        record, event, since = seen.record, seen.event, self.held_since
+        long = since is not None and event.at - since >= self.course.observe_after
+        self.outdated = self.outdated or long
+        looked = event.kind == "plan_observed" and not (event.reasons or event.problem)
+        said = event.kind == "commanded" and event.verb == "resume" and event.over == "plan"
+        if looked or (said and not record.moved):
+            self.outdated = False
+        forward = record.direction == "forward"
+        wrong = seen.asked and self.outdated and forward
+        self.check(not wrong, "asked after a long hold, and nobody had looked at the plan again")
+        held = any(record.holds_back(hold.name) for hold in seen.state.holds)
+        self.held_since = (event.at if since is None or said else since) if held else None
 
     def _told(self, event: HostsRead) -> None:
         silent = {found.index for found in event.wrong if not found.answered}

@@ -260,7 +260,8 @@ def _course(dice: Random, hosts: int) -> Course:
     down = (dice.randint(0, most), 0, 0)
     rules = _rules(dice)
     return Course("sha256:made-up", "ann", waves, domains, down, caps, rules, approvals, bake,
-                  rollback_when=when, reread=dice.choice((10, 100, 100)))  # fmt: skip
+                  rollback_when=when, reread=dice.choice((10, 100, 100)),
+                  observe_after=dice.choice((60.0, 200.0, 3600.0)))  # fmt: skip
 
 
 WINDOWS = 0.35

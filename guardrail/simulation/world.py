@@ -36,7 +36,9 @@ from guardrail.model.operation import (
     HostsRead,
     JournalSaid,
     MergePolicies,
+    Observe,
     Outcome,
+    PlanObserved,
     PolicyMerged,
     ReadAgain,
     Started,
@@ -220,7 +222,8 @@ class World:
         self.events += 1
         asked = tuple(act for act in decision.actions if act.kind == "begin_host")
         reads = tuple(act for act in decision.actions if act.kind == "read_again")
-        moment = Moment(event, state, asked, reads)
+        looks = tuple(act for act in decision.actions if act.kind == "observe")
+        moment = Moment(event, state, asked, reads, looks)
         if self.lines is not None and state != before:
             self._note(running, moment)
         running.referee.observe(moment)
@@ -231,6 +234,8 @@ class World:
                 self._ask(running, action)
             elif isinstance(action, Watch):
                 self._watch(running, action.turn)
+            elif isinstance(action, Observe):
+                self.at(self.now + READ_TAKES, partial(self._look, running, action))
             elif isinstance(action, ReadAgain):
                 self.at(self.now + READ_TAKES, partial(self._read_again, running, action))
             elif isinstance(action, MergePolicies):
@@ -386,6 +391,14 @@ class World:
         wrong = tuple(one for one in found if one is not None)
         self._tell(running, partial(_hosts_read, read.turn, len(hosts), wrong))
 
+    def _look(self, running: Running, look: Observe) -> None:
+        """The plan is compared with the world: nothing, something, or nobody could look."""
+        chance = Random(f"{self.story.seed}/{look.turn}").random()
+        calm = self.now >= self.story.calm
+        reasons = ("1 host went",) if chance < 0.3 and not calm else ()
+        problem = "the inventory is silent" if chance > 0.8 and not calm else ""
+        self._tell(running, partial(_plan_observed, look.turn, reasons, problem))
+
     def _found(self, running: Running, index: int) -> HostFound | None:
         if self._unreachable(running, index):
             return HostFound(index, host_name(index), "does not answer", answered=False)
@@ -469,6 +482,7 @@ class World:
         self._ask_for(running, Commanded(self.now, "retry", "bob"))
         for by in ("ann", "bob", "cid"):
             self._ask_for(running, Commanded(self.now, "resume", by))
+        self._ask_for(running, Commanded(self.now, "resume", "dan", "seen", over="plan"))
         self._help_to_end(running)
         self.at(self.now + HELP_EVERY, partial(self._help, running))
 
@@ -607,6 +621,10 @@ def _version_after(direction: Direction, outcome: Outcome) -> str:
 
 def _host_answered(begin: BeginHost, outcome: Outcome, name: str, at: float) -> Event:
     return HostAnswered(at, begin.index, begin.turn, outcome, name, "as the story says")
+
+
+def _plan_observed(turn: int, reasons: tuple[str, ...], problem: str, at: float) -> Event:
+    return PlanObserved(at, turn, reasons, problem)
 
 
 def _hosts_read(turn: int, read: int, wrong: tuple[HostFound, ...], at: float) -> Event:

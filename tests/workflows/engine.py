@@ -29,6 +29,8 @@ from guardrail.model.messages import (
     Judged,
     MayBegin,
     MergeTask,
+    Observed,
+    ObserveTask,
     Planned,
     PlanRequest,
     RereadAnswer,
@@ -76,6 +78,7 @@ class World:
     reread: list[tuple[HostFound, ...]] = field(default_factory=list)
     readings: list[RereadTask] = field(default_factory=list)
     arrivals: tuple[str, ...] = ()
+    moved: list[tuple[str, ...]] = field(default_factory=list)
 
     @activity.defn(name=messages.PLAN_OPERATION)
     async def plan(self, request: PlanRequest) -> Planned:
@@ -122,6 +125,10 @@ class World:
         wrong = self.reread.pop(0) if self.reread else ()
         return RereadAnswer(int(task.hosts, 16).bit_count(), wrong, at=time.time())
 
+    @activity.defn(name=messages.OBSERVE_PLAN)
+    async def observe_plan(self, task: ObserveTask) -> Observed:
+        return Observed(self.moved.pop(0) if self.moved else (), time.time())
+
     @activity.defn(name=messages.FIND_ARRIVALS)
     async def find_arrivals(self, digest: str) -> Arrivals:
         return Arrivals(self.arrivals, at=time.time())
@@ -144,7 +151,14 @@ class World:
     @property
     def activities(self):
         mine = [check_signature, self.plan, self.load, self.change, self.watch]
-        return [*mine, self.record, self.read_again, self.find_arrivals, self.merge]
+        return [
+            *mine,
+            self.record,
+            self.read_again,
+            self.find_arrivals,
+            self.observe_plan,
+            self.merge,
+        ]
 
 
 @dataclass

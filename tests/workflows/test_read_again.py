@@ -1,10 +1,12 @@
 """Changed hosts are read again by an activity, window by window, and what it finds holds."""
 
+import time
 from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 from temporalio import activity
+from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from test_rollout import course
 
@@ -82,3 +84,22 @@ async def test_a_reading_that_breaks_holds_and_says_why(server):
         assert status.phase == "running"
         await op.say("abort")
         assert (await op.handle.result()).phase == "aborted"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_after_a_long_hold_what_has_moved_is_accepted_by_name(server):
+    plan = replace(course(1, 3), observe_after=0.5)
+    world = World(plan, server.client, takes=0.3, moved=[("1 host went: host-009",)])
+    async with operation(server.client, world) as op:
+        await op.until(lambda s: s.changed >= 1)
+        await op.say("pause")
+        long = time.monotonic() + 0.7
+        await op.until(lambda _: time.monotonic() > long)
+        await op.say("resume")
+        status = await op.until(held("plan"))
+        assert status.holds[0].reasons == ("since the plan was made: 1 host went: host-009",)
+        with pytest.raises(WorkflowUpdateFailedError):
+            await op.say("resume")
+        await op.say("resume", over="plan", reason="it was scrapped")
+        end = await op.handle.result()
+    assert (end.phase, end.changed) == ("completed", 3)

@@ -20,7 +20,7 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from guardrail.contracting import kept
+from guardrail.contracting import kept, since
 from guardrail.decide.again import merged_again
 from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
@@ -51,6 +51,8 @@ from guardrail.model.messages import (
     Leased,
     MayBegin,
     MergeTask,
+    Observed,
+    ObserveTask,
     Planned,
     PlanRequest,
     RereadAnswer,
@@ -120,6 +122,7 @@ class Activities:
             self.shadow_host,
             self.reread_hosts,
             self.find_arrivals,
+            self.observe_plan,
             self.watch_gates,
             self.keep_lease,
             self.end_lease,
@@ -283,6 +286,16 @@ class Activities:
         except (Refused, Unanswered) as error:
             raise ApplicationError(str(error), type=type(error).__name__) from error
         return replace(found, at=time.time())
+
+    @activity.defn(name=messages.OBSERVE_PLAN)
+    async def observe_plan(self, task: ObserveTask) -> Observed:
+        """Plan anew, without doing anything, and say what has moved since the plan was made."""
+        try:
+            then = await _patiently(lambda: load_plan(self.store, task.plan))
+            now = await self._plan(replace(task.request, contract=""))
+        except (Refused, Unanswered, InvalidFile) as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
+        return Observed(since(task.request, then, now, int(task.done, 16)), time.time())
 
     def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
         indexes = members(int(task.hosts, 16))

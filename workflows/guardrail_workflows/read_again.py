@@ -14,8 +14,22 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide.bits import span
     from guardrail.model import messages
-    from guardrail.model.messages import Arrivals, RereadAnswer, RereadTask
-    from guardrail.model.operation import HostFound, HostsRead, ReadAgain, State
+    from guardrail.model.messages import (
+        Arrivals,
+        Observed,
+        ObserveTask,
+        PlanRequest,
+        RereadAnswer,
+        RereadTask,
+    )
+    from guardrail.model.operation import (
+        HostFound,
+        HostsRead,
+        Observe,
+        PlanObserved,
+        ReadAgain,
+        State,
+    )
 
 WINDOW = 1_000
 """Plan indexes that one activity reads."""
@@ -69,6 +83,27 @@ async def _arrivals(plan: str) -> Arrivals:
         summary="hosts that came since",
     )
     return found
+
+
+async def look_again(
+    state: State, request: PlanRequest, action: Observe
+) -> tuple[float, PlanObserved]:
+    """Compare the world with the plan; when that was done (0: nobody knows), and what has moved."""
+    done = state.changed | state.tried | state.set_aside | state.failed | state.unknown
+    task = ObserveTask(request, state.course.plan, action.turn, f"{done:x}")
+    try:
+        found: Observed = await workflow.execute_activity(
+            messages.OBSERVE_PLAN,
+            task,
+            result_type=Observed,
+            start_to_close_timeout=timedelta(minutes=15),
+            heartbeat_timeout=timedelta(seconds=30),
+            retry_policy=AGAIN,
+            summary=f"is the plan still true, turn {action.turn}",
+        )
+    except ActivityError as error:
+        return 0.0, PlanObserved(0.0, action.turn, problem=_cause(error))
+    return found.at, PlanObserved(found.at, action.turn, found.reasons)
 
 
 async def _read(task: RereadTask) -> RereadAnswer:

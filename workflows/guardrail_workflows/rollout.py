@@ -58,6 +58,7 @@ with workflow.unsafe.imports_passed_through():
         KeepLease,
         LeaseTold,
         MergePolicies,
+        Observe,
         PolicyMerged,
         ReadAgain,
         Started,
@@ -70,7 +71,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.plan import Course, Merged
     from guardrail_workflows.clock import Clock
     from guardrail_workflows.keeping import Keeper
-    from guardrail_workflows.read_again import read_again
+    from guardrail_workflows.read_again import look_again, read_again
     from guardrail_workflows.recorder import Recorder
     from guardrail_workflows.signed import signer_of
 
@@ -236,6 +237,8 @@ class RolloutWorkflow:
     def _do(self, action: Action) -> None:
         if isinstance(action, BeginHost):
             self._task(self._change(action))
+        elif isinstance(action, Observe):
+            self._task(self._look_again(action))
         elif isinstance(action, ReadAgain):
             self._task(self._read_again(action))
         elif isinstance(action, Watch):
@@ -249,6 +252,11 @@ class RolloutWorkflow:
 
     def _lease_turn(self) -> int | None:
         return None if self.state.finished else self.state.lease_turn
+
+    async def _look_again(self, action: Observe) -> None:
+        """Have the plan compared with the world, and say what has moved."""
+        at, found = await look_again(self.state, self.request, action)
+        self._happen(replace(found, at=self._heard(at)))
 
     async def _read_again(self, action: ReadAgain) -> None:
         """Have changed hosts read again, and say what was found."""
