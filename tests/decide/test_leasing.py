@@ -9,6 +9,7 @@ import dataclasses
 import pytest
 
 from guardrail.decide import leases
+from guardrail.decide.explain import advice
 from guardrail.decide.transition import decide, may_begin
 from guardrail.model.lease import Break, Grant, Need, Share
 from guardrail.model.operation import (
@@ -104,6 +105,20 @@ def test_the_second_waits_names_the_holder_and_bakes_when_it_has_it():
     assert (round(since), round(until)) == (4, 44)
     assert begins(two)[0][0] == until
     assert not set(away_times(one)) & set(away_times(two))
+
+
+def test_who_waits_is_told_that_it_goes_on_by_itself_and_where_to_look():
+    _, (_, two) = side(needing(2), needing(2), until=10.0)
+    assert advice(two.state) == (
+        "If nobody acts it goes on by itself: the lease regained, then a bake.",
+        "guardrail lease list",
+    )
+
+
+def test_whose_lease_was_broken_is_told_to_resume():
+    run = running()
+    run.happen(told(run, "broken", 3.0, reasons=("broken by cid",)))
+    assert advice(run.state)[1] == "guardrail rollout resume a"
 
 
 def away_times(run):
