@@ -25,6 +25,7 @@ from temporalio import activity, workflow
 from guardrail.model import lease, messages
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
+from guardrail_workflows.identity import Identity
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
 
@@ -267,7 +268,8 @@ def registered() -> dict[str, set[str | None]]:
     definition: Any = workflow._Definition.must_from_class(RolloutWorkflow)
     activities = [
         found.name
-        for _, method in inspect.getmembers(Activities, inspect.isfunction)
+        for kind in (Activities, Identity)
+        for _, method in inspect.getmembers(kind, inspect.isfunction)
         if (found := activity._Definition.from_callable(method))
     ]
     return {

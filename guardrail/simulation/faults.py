@@ -20,6 +20,8 @@ from guardrail.decide import (
     downs,
     evolve,
     explain,
+    freeze_holds,
+    freezes,
     holds,
     learn,
     limits,
@@ -35,7 +37,7 @@ from guardrail.decide import (
 )
 from guardrail.model.operation import BeginHost, Commanded, Hold, Phase, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
-from guardrail.simulation import rules, world
+from guardrail.simulation import freezing, rules, world
 
 
 @dataclass(frozen=True, slots=True)
@@ -620,6 +622,14 @@ def nothing_survives(hold: Hold) -> Any:
     return False
 
 
+def binds_forward(freeze: Any, direction: str) -> bool:
+    return direction == "forward"
+
+
+def nothing_refuses(places: Any, now: float, direction: str) -> Any:
+    return ()
+
+
 def no_moments(state: State, now: float) -> Any:
     return []
 
@@ -639,6 +649,7 @@ DOMAIN_HAS_ROOM, TOO_MANY = limits.domain_has_room, limits.too_many_failures
 ADVANCE, BAKE, BEGIN = transition.advance, transition.bake, transition.begin
 NEXT_WAVE, FINISH, MOMENTS = transition.next_wave, transition.finish, transition._moments
 SENTENCE = explain.sentence
+
 
 def never_asked(state: State) -> bool:
     return True
@@ -728,6 +739,11 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("the next stage does not wait for a peak", windows, "peak_is_covered", any_peak),
         ("any peak since the start counts", windows, "cover", peak_from_the_start),
         ("permits do not look at windows", windows, "open_for", open_for_all),
+    ],
+    "freezes_hold": [
+        ("a freeze is not held", freeze_holds, "refresh", no_catalog_hold),
+        ("freezes bind forward only", freezes, "binds", binds_forward),
+        ("permits do not look at freezes", freezing, "refuses", nothing_refuses),
     ],
     "one_change_per_host": [
         ("begin leaves the host waiting", transition, "begin", stays_waiting),
@@ -858,6 +874,9 @@ MODULES = (
     transition,
     windows,
     explain,
+    freeze_holds,
+    freezes,
+    freezing,
     rules,
     world,
 )

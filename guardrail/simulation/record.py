@@ -25,6 +25,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Caps, Course, GateRule
 from guardrail.simulation.exceeding import Exceeding
+from guardrail.simulation.freezing import Places
 from guardrail.simulation.service import CATALOG, Books
 from guardrail.twins import Moment
 
@@ -84,6 +85,7 @@ class Record:
     unlooked: bool = False
     excused: float = 0.0
     books: Books = field(init=False)
+    places: Places = field(default_factory=Places)
 
     def __post_init__(self) -> None:
         self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}

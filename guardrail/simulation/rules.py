@@ -13,17 +13,20 @@ from dataclasses import dataclass, field, replace
 from guardrail.decide.bits import members
 from guardrail.decide.commands import refusal
 from guardrail.decide.explain import advice, explain, first_hold, sentence
+from guardrail.model.freeze import Freeze
 from guardrail.model.operation import (
     BeginHost,
     Commanded,
     Direction,
     Event,
+    FreezesSeen,
     HostsRead,
     PolicyMerged,
     ReadAgain,
     State,
 )
 from guardrail.model.plan import Caps, Course
+from guardrail.simulation.freezing import AGE
 from guardrail.simulation.record import Record
 from guardrail.simulation.service import CATALOG, CHURN, DOWN
 from guardrail.twins import Begun, Moment, host_name
@@ -168,6 +171,7 @@ ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "journal": lambda happened, _, __: happened == "journal_said",
     "policy": lambda happened, _, __: happened == "policy_merged",
     "window": lambda *_: True,  # see WindowsHold
+    "freeze": lambda *_: True,  # see FreezesHold
     "reverted": lambda _, verb, turned: verb in ("retry", "skip") or turned,
     "plan": lambda happened, verb, turned: (
         happened == "plan_observed" or verb == "resume" or turned
@@ -573,6 +577,41 @@ class NoLoop(Rule):
         self.check(not wrong, f"host {begun.index} began to go forward after the turn")
 
 
+# ---------------------------------------------------------------- freezes
+
+
+class FreezesHold(Rule):
+    """No host begins later than 2.3 s after a freeze that binds it was set, and the hold stands
+    from when it is told until it is over."""
+
+    name = "freezes_hold"
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.told: tuple[Freeze, ...] = ()
+
+    def observe(self, seen: Seen) -> None:
+        event, state = seen.event, seen.state
+        if isinstance(event, FreezesSeen) and seen.before is not None:
+            current = event.turn == seen.before.watch_turn
+            self.told = event.freezes if current else self.told
+        over = [one for one in self.told if one.until is not None and event.at >= one.until]
+        forward = seen.record.direction == "forward"
+        bind = [one for one in self.told if one not in over and (forward or one.binds_back)]
+        standing = state.hold("freeze") is not None
+        if bind and state.phase == "running":
+            self.check(standing, "not held though frozen:", [one.name for one in bind])
+        self.check(not (seen.asked and bind), "asked to begin while it is frozen")
+
+    def begun(self, begun: Begun, record: Record, state: State) -> None:
+        if not self.course.freezes or begun.index not in record.open:
+            return
+        forward = record.open[begun.index][1] == "forward"
+        ice = [one for one in record.places.ice if one.stands(begun.at, after=AGE + LATE)]
+        names = [one.told.name for one in ice if forward or one.told.binds_back]
+        self.check(not names, f"host {begun.index} began at {begun.at:g}, frozen by", names)
+
+
 # ---------------------------------------------------------------- windows
 
 
@@ -708,6 +747,8 @@ class Explained(Rule):
 
     def _advice_is_taken(self, state: State, now: float) -> None:
         """The command that is advised would not be refused, said by somebody it is meant for."""
+        if advice(state)[-1] == "guardrail freeze status":
+            return
         words = advice(state)[-1].removeprefix("guardrail rollout ").split()
         verb, name, rest = words[0], words[1], words[2:]
         self.check(name == state.name, "advice for another operation:", name)
@@ -857,6 +898,7 @@ RULES: tuple[type[Rule], ...] = (
     ChurnHolds,
     ColdHolds,
     WindowsHold,
+    FreezesHold,
     OneChangePerHost,
     ResumeBakesFirst,
     StillTrue,

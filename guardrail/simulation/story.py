@@ -16,6 +16,8 @@ from guardrail.model.gate import GateClass, Kind, Verdict
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
+from guardrail.simulation.freezing import happenings as frozen
+from guardrail.simulation.freezing import may_be_frozen
 from guardrail.simulation.policing import Edits, edited
 from guardrail.simulation.service import followed, happenings
 
@@ -36,6 +38,8 @@ TroubleKind = Literal[
     "a node leaves",
     "a host falls",
     "the catalog is silent",
+    "it is frozen",
+    "it is frozen going forward",
 ]
 
 
@@ -204,12 +208,17 @@ def story(seed: int) -> Story:
         for number, each in enumerate(operations)
     )
     operations = tuple(
+        replace(each, course=may_be_frozen(Random(f"{seed}/{number}/frozen"), each.course))
+        for number, each in enumerate(operations)
+    )
+    operations = tuple(
         _policed(Random(f"{seed}/{number}/policies"), each)
         for number, each in enumerate(operations)
     )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _catalog(Random(f"{seed}/{number}/service"), number, operation, horizon)
+        parts += _frozen(Random(f"{seed}/{number}/ice"), number, operation, horizon)
         parts += _behaviours(dice, number, operation.course)
         parts += _gates(dice, number, operation.course, horizon)
         parts += _people(dice, number, operation.course, horizon)
@@ -466,6 +475,12 @@ def _troubles(dice: Random, number: int, operation: Planned, horizon: float) -> 
             length = 3600.0  # or its clock jumps: it is the same to the engine
         host = operation.first_host + dice.randrange(operation.course.hosts)
         yield Trouble(round(dice.random() * horizon, 1), number, kind, length, host)
+
+
+def _frozen(dice: Random, number: int, operation: Planned, horizon: float) -> Iterable[Part]:
+    """Somebody freezes everything for a while."""
+    for kind, at, length in frozen(dice, operation.course, horizon):
+        yield Trouble(at, number, kind, length)  # type: ignore[arg-type]
 
 
 def _catalog(dice: Random, number: int, operation: Planned, horizon: float) -> Iterable[Part]:

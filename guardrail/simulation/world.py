@@ -30,6 +30,7 @@ from guardrail.model.operation import (
     Direction,
     Drained,
     Event,
+    FreezesSeen,
     GateJudged,
     HostAnswered,
     HostFound,
@@ -49,7 +50,8 @@ from guardrail.model.operation import (
     WatcherLost,
 )
 from guardrail.model.plan import Merged
-from guardrail.simulation import service
+from guardrail.simulation import freezing, service
+from guardrail.simulation.freezing import Places, refuses
 from guardrail.simulation.policing import merged_at
 from guardrail.simulation.rules import Broken, Referee
 from guardrail.simulation.service import Service
@@ -126,6 +128,7 @@ class Running:
     known_at: list[float] = field(default_factory=list)
     known: list[State] = field(default_factory=list)
     service: Service = field(default_factory=Service)
+    places: Places = field(default_factory=Places)
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class World:
         for number, planned in enumerate(self.story.operations):
             referee = Referee(planned.course, only=self.only)
             running = Running(number, planned, State(planned.course, planned.name), referee)
+            referee.record.places = running.places
             self.running.append(running)
         for part in self.story.parts:
             self._set_up_part(part)
@@ -319,6 +323,10 @@ class World:
             self.at(running.away_until, partial(self._ready, running, attempt))
 
     def _permit(self, running: Running, begin: BeginHost, stale: float) -> bool:
+        ice = refuses(running.places, self.now, begin.direction)
+        if ice and running.planned.course.freezes:
+            self._tell(running, lambda at: FreezesSeen(at, 0, ice))
+            return False
         seen = bisect_right(running.known_at, self.now - stale) - 1
         asked = may_begin(running.known[max(seen, 0)], begin.turn)
         return asked and open_for(running.planned.course, self.now, begin.direction)
@@ -428,6 +436,7 @@ class World:
                 first = partial(self._report, running, watching, rule.name)
             self.at(self.now + running.planned.first_report, first)
         service.watch(self, running, watching)
+        freezing.watch(self, running, watching)
 
     def _report(self, running: Running, watching: Watching, gate: str) -> None:
         if watching.alive:
@@ -594,6 +603,8 @@ TROUBLES: dict[str, Callable[[World, Running, Trouble], None]] = {
     "a node leaves": service.trouble,
     "a host falls": service.trouble,
     "the catalog is silent": service.trouble,
+    "it is frozen": freezing.freeze,
+    "it is frozen going forward": freezing.freeze,
     "a host is put back by hand": World._put_back,
 }
 

@@ -5,6 +5,7 @@ import base64
 import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from http_part import Answer, serving
@@ -277,3 +278,15 @@ async def test_a_malformed_file_is_frozen_beyond_the_grace(tmp_path):
     (one,) = (await freezes.now()).freezes
     assert one.unreadable
     assert "a time with its offset is needed" in one.reason
+
+
+def test_the_document_in_the_docs_is_read_as_it_says():
+    page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+    text = page.split("## Freezes")[1].split("```yaml\n")[1].split("```")[0]
+    (one,) = parse(text.encode(), "docs", 7.0)
+    assert (one.name, one.roles, one.fleets, one.binds_back) == (
+        "holidays",
+        ("memcached",),
+        ("cache",),
+        False,
+    )
