@@ -24,8 +24,8 @@ from temporalio import activity, workflow
 
 from guardrail.model import lease, messages
 from guardrail_workflows.activities import Activities
-from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.identity import Identity
+from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
 

@@ -31,7 +31,7 @@ def sentence(state: State) -> str:
 
 
 def _sentence(state: State) -> str:
-    done = f"{state.changed.bit_count()} of {state.course.hosts} hosts changed"
+    done = f"{state.changed.bit_count()} of {state.course.hosts} hosts {changed(state.course)}"
     if state.finished:
         return f"{state.phase}: {'; '.join(state.finish_reasons)}"
     if state.phase == "planned":
