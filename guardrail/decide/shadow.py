@@ -7,7 +7,8 @@ for people about a change that nobody makes:
     leases       none is taken: no role's limits are spent, and real rollouts go on beside it
     gates        a hold ends once the evidence is good again, never by a person
     approvals    are not asked for; its report says where they would be
-    re-reading   changed hosts are not read again, and policies are not merged again
+    re-reading   changed hosts are not read again, policies are not merged again, and the plan is
+                 not compared with the world again
 
 `held` finds in a journal when an operation held, and why.
 """
@@ -26,9 +27,8 @@ FACT = ("shadow", "yes")
 def as_shadow(course: Course) -> Course:
     """The course of a rollout that changes nothing."""
     gates = tuple(dataclasses.replace(rule, recover_by="evidence") for rule in course.gates)
-    return dataclasses.replace(
-        course, shadow=True, leases=(), approvals=(), gates=gates, reread=0, merges=False
-    )
+    quiet = dataclasses.replace(course, leases=(), approvals=(), reread=0, observe_after=0.0)
+    return dataclasses.replace(quiet, shadow=True, gates=gates, merges=False)
 
 
 def in_front(course: Course) -> str:

@@ -21,13 +21,19 @@ from small import begins, go
 
 def real(*ends, **fields):
     leased = (Need("memcached", True, "7"),)
-    return replace(course(*ends or (3,), **fields), leases=leased, reread=100, merges=True)
+    return replace(
+        course(*ends or (3,), **fields),
+        leases=leased,
+        reread=100,
+        merges=True,
+        observe_after=3600.0,
+    )
 
 
 def test_it_takes_no_lease_asks_nobody_and_reads_nothing_again():
     made = shadow.as_shadow(real(approvals=(approval(),), gates=(gate(by="person"),)))
     assert (made.shadow, made.leases, made.approvals) == (True, (), ())
-    assert (made.reread, made.merges) == (0, False)
+    assert (made.reread, made.observe_after, made.merges) == (0, 0.0, False)
     assert [rule.recover_by for rule in made.gates] == ["evidence"]
 
 
