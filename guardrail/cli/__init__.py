@@ -20,6 +20,7 @@ from guardrail.cli import (
     journal,
     lab,
     lease,
+    override,
     plan,
     policy,
     report,
@@ -121,6 +122,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(gate.app, name="gate")
 app.add_typer(journal.app, name="journal")
 app.add_typer(lease.app, name="lease")
+app.add_typer(override.app, name="override")
 app.add_typer(freeze.app, name="freeze")
 app.add_typer(lab.app, name="lab")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from guardrail.cli import approving, way_back
 from guardrail.cli import start as starting
-from guardrail.cli import way_back
 from guardrail.cli.contract import requested
 from guardrail.cli.json_out import dump
 from guardrail.cli.look import listed, snapshot_of, tell_memo
@@ -269,17 +269,7 @@ def resume(
     run(_say(operation, "resume", who, as_json, reason=reason, over=over), operation)
 
 
-@app.command(epilog="Example: guardrail rollout approve consul-1.8.8 --point 10%")
-def approve(
-    point: Annotated[str, typer.Option("--point", metavar="P", help="Which point of the plan.")],
-    operation: Op = None,
-    reason: Reason = "",
-    by: By = "",
-    as_json: Json = False,
-) -> None:
-    """Consent to pass a named point of the plan."""
-    who = person(by, settings())
-    run(_say(operation, "approve", who, as_json, reason=reason, point=point), operation)
+app.command("approve", epilog=approving.EXAMPLE)(approving.command)
 
 
 async def _say(
@@ -289,12 +279,11 @@ async def _say(
     as_json: bool,
     *,
     reason: str = "",
-    point: str = "",
     over: str = "",
 ) -> None:
     operations = await connect()
     name = await pick(operations, operation)
-    spoken = await speak(operations, name, verb, by, reason=reason, point=point, over=over)
+    spoken = await speak(operations, name, verb, by, reason=reason, over=over)
     await _answer(operations, name, spoken.said, as_json)
 
 

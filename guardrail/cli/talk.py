@@ -84,14 +84,19 @@ async def speak(
 ) -> Spoken:
     """Say it. Raises Refused with the operation's reason and its state, Unanswered."""
     words = (verb, by, reason, point, hosts, over, scope, accept_churn)
-    say = Say(str(uuid.uuid4()), *words, at=time.time())
+    return await utter(operations, operation, Say(str(uuid.uuid4()), *words, at=time.time()))
+
+
+async def utter(operations: Operations, operation: str, say: Say) -> Spoken:
+    """Say a command that is put together already. Raises as `speak` does."""
     try:
         said = await operations.say(operation, say)
     except NoOperation:
         raise
     except Refused as error:
         state = await state_lines(operations, operation)
-        raise Refused(f"{verb} refused: {error.reasons[0]}", *error.reasons[1:], *state) from None
+        told = f"{say.verb} refused: {error.reasons[0]}"
+        raise Refused(told, *error.reasons[1:], *state) from None
     return Spoken(operation, said, time.monotonic())
 
 

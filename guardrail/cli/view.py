@@ -30,6 +30,7 @@ from guardrail.cli.text import (
     wrap,
 )
 from guardrail.decide.judge import Trend
+from guardrail.decide.overrides import in_words, stands
 from guardrail.model.gate import Verdict
 from guardrail.model.messages import GateState, Status
 from guardrail.model.operation import FINAL, Hold
@@ -112,6 +113,7 @@ def _rows(
     sections = [
         [*notice_section(notice, look), *title(status, plan, look, brief=detail <= 0)],
         holds_section(status, look, brief=detail < 0),
+        overrides_section(status, look),
         advice_section(status, look),
         progress_section(status, look),
         hosts_section(status, plan, look, brief=detail == 0),
@@ -230,6 +232,16 @@ def _hold_why(hold: Hold, look: Look) -> list[Line]:
         rows += wrap(line(Span(more, "quiet")), look.width, 6)
     ends = line("    ", Span("ends by: ", "quiet"), clean(hold.clears, look))
     return rows + wrap(ends, look.width, 6)
+
+
+def overrides_section(status: Status, look: Look) -> list[Line]:
+    """What is exceeded just now, by whom, until when."""
+    rows: list[Line] = []
+    for each in status.overrides:
+        ends = f", {duration(max(0.0, each.until - status.as_of))} more"
+        told = f"override of {in_words(each)} ({stands(each)}{ends})"
+        rows += wrap(line(Span(clean(told, look), "warn")), look.width, 4)
+    return rows
 
 
 def needs_a_person(status: Status) -> bool:

@@ -1,5 +1,7 @@
 """How does a person take a rollout back, and see beforehand what that would do?"""
 
+import time
+import uuid
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -8,7 +10,8 @@ import typer
 from guardrail.cli.json_out import dump
 from guardrail.cli.plan_names import Names, names_of
 from guardrail.cli.session import By, Json, person, run, settings
-from guardrail.cli.talk import pick, speak, state_lines, tell
+from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, signed
+from guardrail.cli.talk import pick, state_lines, tell, utter
 from guardrail.decide.bits import newest_first
 from guardrail.decide.way_back import in_words
 from guardrail.edges.temporal import Operations, connect
@@ -33,35 +36,42 @@ def command(
         bool,
         typer.Option(
             "--accept-churn",
-            help="Break-glass: two people say so, and no gate stands in the way; limits do.",
+            help="Break-glass: two people sign, and no gate stands in the way; limits do.",
         ),
     ] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; it is recorded and shown.")] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what it would do, and wait for.")
     ] = False,
+    sign: Sign = None,
+    signature: SignatureFile = None,
+    what_to_sign: WhatToSign = False,
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """Bring changed hosts back to the former version: newest first, same limits, gates live."""
     known = settings()
-    say = Say("", "rollback", person(by, known), reason, scope=scope, accept_churn=accept_churn)
-    work = _show(operation, say, known, as_json) if dry_run else _ask(operation, say, as_json)
+    how = Signing(sign, signature, what_to_sign)
+    say = Say(
+        str(uuid.uuid4()),
+        "rollback",
+        person(by, known),
+        reason,
+        scope=scope,
+        accept_churn=accept_churn,
+        at=time.time(),
+    )
+    work = _show(operation, say, known, as_json) if dry_run else _ask(operation, say, how, as_json)
     run(work, operation)
 
 
-async def _ask(operation: str | None, say: Say, as_json: bool) -> None:
+async def _ask(operation: str | None, say: Say, how: Signing, as_json: bool) -> None:
     operations = await connect()
     name = await pick(operations, operation)
-    spoken = await speak(
-        operations,
-        name,
-        "rollback",
-        say.by,
-        reason=say.reason,
-        scope=say.scope,
-        accept_churn=say.accept_churn,
-    )
+    ready = await signed(operations, name, say, how)
+    if ready is None:
+        return
+    spoken = await utter(operations, name, ready)
     if as_json:
         typer.echo(dump(spoken.said))
         return
@@ -107,5 +117,5 @@ def _list_of(names: Sequence[str]) -> str:
 def _typed(way: WayBack, say: Say) -> str:
     """The command that does what was shown."""
     scope = f" --scope {way.scope}" if way.scope != "all" else ""
-    churn = " --accept-churn" if say.accept_churn else ""
+    churn = " --accept-churn --sign KEYFILE" if say.accept_churn else ""
     return f"rollback {way.operation}{scope}{churn}"

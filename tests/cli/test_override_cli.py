@@ -1,0 +1,72 @@
+"""What is said about overrides and signatures, through the real command line."""
+
+import pytest
+from test_rollout_cli import Desk, address, desk  # noqa: F401 - fixtures
+
+from guardrail.cli.override import until_of, value_of
+from guardrail.errors import Refused
+
+pytestmark = pytest.mark.temporal
+
+
+async def test_a_limit_is_exceeded_shown_and_taken_back(desk):  # noqa: F811
+    desk.hosts.seconds = 30.0
+    await desk.start("exceeded")
+    add = ("override", "add", "exceeded")
+    wrong = await desk.run(*add, "wave", "3", "--until", "2h", "--reason", "late")
+    assert wrong.code == 1
+    assert "waves are cut before the start" in wrong.err
+    late = await desk.run(*add, "unavailable", "3", "--reason", "late")
+    assert "over already" in late.err
+    good = await desk.run(*add, "unavailable", "3", "--until", "2h", "--reason", "late")
+    assert good.code == 0, good.err
+    assert "override of unavailable 3 instead of 1 until " in good.out
+    assert "by ann (unverified): late; in force" in good.out
+    listed = await desk.run("override", "list")
+    assert "exceeded: unavailable 3 instead of 1" in listed.out
+    assert "override of unavailable 3" in (await desk.run("rollout", "status", "exceeded")).out
+    assert "override of unavailable 3" in (await desk.run("rollout", "explain", "exceeded")).out
+    back = await desk.run(*add, "unavailable", "1", "--reason", "enough")
+    assert "unavailable is what the plan says again" in back.out
+    assert (await desk.run("override", "list")).out == "No limit is overridden.\n"
+
+
+async def test_what_to_sign_is_printed_and_nothing_is_said(desk):  # noqa: F811
+    desk.hosts.seconds = 30.0
+    await desk.start("to-sign")
+    shown = await desk.run("rollout", "rollback", "to-sign", "--accept-churn", "--what-to-sign")
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith("guardrail statement 1\nverb: rollback\noperation: to-sign\nplan: ")
+    assert shown.out.endswith("scope: all\naccepts churn: yes\n")
+    assert "ssh-keygen -Y sign -n guardrail" in shown.err
+    both = await desk.run("rollout", "approve", "--point", "start", "--what-to-sign", "--sign", "k")
+    assert both.code == 1
+    assert "take one of" in both.err
+    unsigned = await desk.run("rollout", "rollback", "to-sign", "--accept-churn")
+    assert unsigned.code == 1
+    assert "nobody vouches for the name ann" in unsigned.err
+    gone = await desk.run("rollout", "approve", "to-sign", "--point", "x", "--signature", "none")
+    assert "cannot be read" in gone.err
+
+
+@pytest.mark.parametrize(
+    ("written", "ends"),
+    [("", 0.0), ("2h", 8_200.0), ("30m", 2_800.0), ("1970-01-01T01:00:00Z", 3_600.0)],
+)
+def test_until(written, ends):
+    assert until_of(written, 1_000.5) == ends
+
+
+@pytest.mark.parametrize(
+    ("written", "words"), [("soon", "a duration"), ("1970-01-01T01:00:00", "which zone")]
+)
+def test_until_is_clear(written, words):
+    with pytest.raises(Refused, match=words):
+        until_of(written, 0.0)
+
+
+def test_values():
+    assert value_of("unavailable", "3") == 3.0
+    assert value_of("pace.between", "10s") == 10.0
+    with pytest.raises(Refused, match="unavailable cannot be '10%'"):
+        value_of("unavailable", "10%")
