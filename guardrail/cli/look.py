@@ -74,9 +74,8 @@ def listed(known: Known) -> list[str]:
     if not known.open and known.closed != "completed":
         word = "not begun" if (known.closed, known.phase) == ("failed", "planned") else known.closed
     fleet = f"  fleet {known.fleet}" if known.fleet else ""
-    head = (
-        f"{known.operation}  {'shadow, ' * known.shadow}{word.replace('_', ' ')}{fleet}  since {stamp(known.started_at, None)}"
-    )
+    kind = f"{'shadow, ' * known.shadow}{word.replace('_', ' ')}{fleet}"
+    head = f"{known.operation}  {kind}  since {stamp(known.started_at, None)}"
     refused = f"it did not begin; why: guardrail rollout status {known.operation}"
     sentence = refused if known.closed == "failed" and known.phase == "planned" else known.sentence
     return [head, f"    {clean(sentence, Look())}"]

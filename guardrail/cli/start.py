@@ -115,8 +115,9 @@ def planned_lines(status: Status) -> list[str]:
     stages = ", ".join(wave.stage for wave in status.waves)
     waves = count(len(status.waves), "wave")
     shadow = "shadow: no host is changed; " if status.shadow else ""
+    hosts = count(status.hosts, "host")
     return [
-        f"{status.operation} has begun: {shadow}{count(status.hosts, 'host')} in {waves} ({stages})",
+        f"{status.operation} has begun: {shadow}{hosts} in {waves} ({stages})",
         f"plan {status.plan}",
         *sentences(status),
         f"Stop it at any time: guardrail rollout pause {status.operation}",

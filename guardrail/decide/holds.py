@@ -7,7 +7,7 @@ one host's answer are put there and taken away in `learn` and `commands`.
 
 import dataclasses
 
-from guardrail.decide import limits, overrides
+from guardrail.decide import downs, limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
 from guardrail.decide.freezes import are_known as freezes_are_known
@@ -72,10 +72,14 @@ def evidence_is_good(state: State) -> bool:
     A gate that was not judged yet does not. Going back health gates do not bind, and none does
     once enough people have accepted churn.
     """
-    return catalog_is_good(state) and freezes_are_known(state) and all(
-        passing_since(watched) is not None
-        for rule, watched in zip(state.course.gates, state.watched, strict=True)
-        if gate_binds(state, rule)
+    return (
+        catalog_is_good(state)
+        and freezes_are_known(state)
+        and all(
+            passing_since(watched) is not None
+            for rule, watched in zip(state.course.gates, state.watched, strict=True)
+            if gate_binds(state, rule)
+        )
     )
 
 
@@ -179,7 +183,7 @@ def _no_room(state: State) -> str | None:
         return None
     if limits.next_host(state) is not None:
         return None
-    gone, down = limits.away(state), limits.downs.total(state)
+    gone, down = limits.away(state), downs.total(state)
     most = f"{limits.most_away(state)} hosts away"
     if limits.room(state) > 0:
         caps = overrides.caps_now(state)

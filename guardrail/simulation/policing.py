@@ -21,9 +21,7 @@ def edited(dice: Random, course: Course, calm: float) -> tuple[Course, Edits]:
         return course, ()
     times = sorted(dice.uniform(0.0, calm - 50.0) for _ in range(dice.choice((0, 1, 2, 3))))
     found: list[tuple[float, Caps | None]] = [(0.0, course.caps)]
-    found += [
-        (round(at, 1), None if dice.random() < 0.3 else _other(dice, course)) for at in times
-    ]
+    found += [(round(at, 1), None if dice.random() < 0.3 else _other(dice, course)) for at in times]
     last = next(said for _, said in reversed(found) if said is not None)
     return replace(course, merges=True), (*found, (calm, last))
 

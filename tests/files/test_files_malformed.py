@@ -221,7 +221,7 @@ CASES = [
     (POLICY, "unavailable: 1", "unavailible: 1", "8:5", ["did you mean `unavailable`?"]),
     (POLICY, "unavailable: 1", "coldCapacity: 0", "8:19", ["from 1 on", "the number 0"]),
     (POLICY, "unavailable: 1", "churn: {per: 10m}", "8:5", ["`departures` is missing"]),
-    (POLICY, "unavailable: 1", "churn: {departures: 0, per: 10m}", "8:25", ["at least 1 is needed"]),
+    (POLICY, "unavailable: 1", "churn: {departures: 0, per: 9m}", "8:25", ["at least 1 is needed"]),
     (POLICY, "{hosts: 0}", "{}", "9:15", ["at least one of `hosts`"]),
     (POLICY, "{hosts: 0}", "{hosts: -1}", "9:23", ["at least 0"]),
     (POLICY, "cacheCritical: true", "cacheCritical: yes", "6:18", ["`true` or `false`", "`yes`"]),
