@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from guardrail.decide.commands import refusal
+from guardrail.decide.overrides import clock
 from guardrail.model.journal import (
     CommandSaid,
     Ended,
@@ -149,7 +150,13 @@ def _options(event: Commanded) -> Pairs:
     told = {"at", "verb", "by", "reason", "point", "hosts", "over", "kind"}
     rest = [f for f in fields(event) if f.name not in told]
     said = [(f.name, getattr(event, f.name), f.default) for f in rest]
-    return tuple((name, text(str(value))) for name, value, default in said if value != default)
+    return tuple((name, _option(name, value)) for name, value, default in said if value != default)
+
+
+def _option(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return clock(value) if name == "until" else f"{value:.10g}"
+    return text(", ".join(value) if isinstance(value, tuple) else str(value))
 
 
 def _judged(before: State, event: GateJudged, _: Pairs) -> Iterator[Record]:

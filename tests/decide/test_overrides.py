@@ -11,6 +11,7 @@ from guardrail.decide.commands import answer, obey, refusal
 from guardrail.decide.explain import explain, status
 from guardrail.decide.limits import most_away, next_begin_at
 from guardrail.decide.overrides import caps_now
+from guardrail.decide.record import entries
 from guardrail.decide.transition import decide
 from guardrail.model.common import Origin
 from guardrail.model.operation import Ticked
@@ -276,3 +277,17 @@ def test_rule_overrides_only_until_their_expiry(story, data):
     run = drive(plan, replace(script, people=people), until=3000.0)
     checks.watched(run, "limits_hold")
     checks.watched(run)
+
+
+def test_it_is_recorded_with_who_vouches_for_whom():
+    state = running()
+    said = over(2, verified=True, key="SHA256:bob", groups=("oncall", "dee"))
+    (first, *_) = entries(state, said, decide(state, said), number=1)
+    assert dict(first.record.options) == {
+        "verified": "True",
+        "key": "SHA256:bob",
+        "groups": "oncall, dee",
+        "limit": "unavailable",
+        "value": "3",
+        "until": "1970-01-01T00:01:02Z",
+    }

@@ -175,6 +175,7 @@ def test_approvals_say_by_whom():
     assert isinstance(op.step(Started(0.0))[1], HoldRaised)
     said, gone = op.step(say(1.0, "approve", point="start"))
     assert (said.verb, said.by, said.point) == ("approve", "bob", "start")
+    assert said.options == ()
     assert gone == HoldCleared("approval:start", "approved by bob", "bob")
 
 
