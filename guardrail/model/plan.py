@@ -43,12 +43,6 @@ class Limit:
     origin: Origin
     words: tuple[Word, ...] = ()
 
-    def owners_below(self, value: float) -> tuple[str, ...]:
-        """Whom an override of an upper limit to `value` has to ask: the owners of every policy
-        that allows less."""
-        asked = {name for word in self.words if word.value < value for name in word.owners}
-        return tuple(sorted(asked))
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:

@@ -224,14 +224,15 @@ def test_each_warm_up_gate_holds_with_its_shortest_time():
     assert found.warm_up[1].origin.document == "policy two"
 
 
-def test_an_override_asks_the_owners_of_every_policy_that_it_exceeds_and_no_others():
+def test_a_limit_has_the_word_and_the_owners_of_every_policy_the_strictest_first():
     tight = policy("tight", limits={"unavailable": amount(1)}, owners=("storage", "db"))
     wide = policy("wide", limits={"unavailable": amount(4)}, owners=("release",))
     made = plan(hosts(20), policies=[wide, tight])
     limit = next(limit for limit in made.limits if limit.name == "unavailable")
-    assert limit.owners_below(3) == ("db", "storage")
-    assert limit.owners_below(5) == ("db", "release", "storage")
-    assert limit.owners_below(1) == ()
+    assert [(word.policy, word.value, word.owners) for word in limit.words] == [
+        ("tight", 1.0, ("storage", "db")),
+        ("wide", 4.0, ("release",)),
+    ]
 
 
 def test_where_cache_critical_a_person_ends_a_hold_also_when_another_policy_says_evidence():
