@@ -11,13 +11,14 @@ from decide.test_calendar import LA, at, window
 
 from guardrail.decide.calendar import expand
 from guardrail.decide.explain import advice, explain, sentence, status
+from guardrail.decide.tighten import tightened
 from guardrail.decide.transition import decide
 from guardrail.decide.windows import open_for
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut, Windows
 from guardrail.model.common import Origin
 from guardrail.model.operation import Started, State, Ticked
 from guardrail.model.plan import Caps
-from guardrail.twins import Turn
+from guardrail.twins import Turn, as_planned
 
 from builders import course, gate, say
 from small import begins, go, held, hosts, span
@@ -255,6 +256,19 @@ def test_a_bake_says_what_it_waits_for():
     assert "30 s good, until a daily peak has passed, at 1970-01-01 00:06 UTC (UTC)" in sentence(
         run.state
     )
+
+
+# ---------------------------------------------------------------- policies that change on the way
+
+
+def test_a_window_that_a_policy_gets_later_closes_and_one_that_went_still_does():
+    with_it, without = plan(shut_at((99, 500))), plan(None)
+    now_closed = replace(as_planned(without, 0.0), calendar=with_it.calendar)
+    after, notes = tightened(without, now_closed, 0)
+    assert after.calendar == with_it.calendar
+    assert notes == ("more is closed now (policy cache (policies/cache.yaml:30))",)
+    assert tightened(with_it, as_planned(without, 0.0), 0) == (with_it, ())
+    assert tightened(with_it, now_closed, 0) == (with_it, ())
 
 
 # ---------------------------------------------------------------- in words, on clocks of a zone
