@@ -1,20 +1,23 @@
 """Leases on a real Temporal server: two operations on one role, and what kills do to them."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pytest
 import pytest_asyncio
 from leasing_world import Leasing, begin, needing
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
 from temporalio.worker import Replayer
 from test_rollout import course
 
 from guardrail.decide import leases
 from guardrail.decide.chain import check
 from guardrail.edges import leases as edge
+from guardrail.edges.deployment import make_current
 from guardrail.edges.leases import Desk
+from guardrail.edges.temporal import Operations
 from guardrail.errors import Refused
 from guardrail.model import messages
 from guardrail.model.lease import (
@@ -216,7 +219,8 @@ async def test_the_table_goes_on_as_new_and_loses_nobody(server, monkeypatch):
     async with world_of(server) as world:
         desk = Desk(server.client)
         monkeypatch.setattr(edge, "LeasesInput", partial(LeasesInput, run_events=40))
-        await server.client.get_workflow_handle(LEASES_ID).terminate("to begin a short one")
+        with suppress(RPCError):  # there may be none yet
+            await server.client.get_workflow_handle(LEASES_ID).terminate("to begin a short one")
         holders = [
             Wanted(Holder(f"op-{n}", "ann", "a test"), 1, (Claim(f"role-{n}", True, ONE, ONE),))
             for n in range(5)
@@ -246,3 +250,16 @@ async def test_what_was_said_to_the_table_can_be_replayed(server):
         data_converter=pydantic_data_converter,
     )
     await replayer.replay_workflow(history)
+
+
+async def test_the_table_goes_on_under_a_later_build():
+    """Operations end on their build; the table outlives them all, on whichever is current."""
+    wanted = Wanted(Holder("long", "ann", "a test"), 1, (Claim("built", True, ONE, ONE),))
+    tokens = []
+    async with real_server() as env:
+        for build in ("1-a", "2-b"):
+            world = Leasing(course(1), env.client)
+            async with make_worker(env.client, world.activities, build):
+                await make_current(Operations(env.client, "the test's server"), build)
+                tokens.append((await Desk(env.client).ask(wanted)).grant.token)
+    assert tokens[0] <= tokens[1]
