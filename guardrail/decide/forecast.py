@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from guardrail.decide.calendar import (
+    closed_at,
     first_fit,
     fits,
     longest_open,
@@ -122,9 +123,24 @@ def _all_places(calendar: Calendar) -> str:
     return " and ".join(dict.fromkeys(str(rule.origin) for rule in calendar.rules))
 
 
+def in_peak(plan: Plan) -> tuple[str, ...]:
+    """That this is a daily peak that bakes must cover, in which nothing is begun; none: it is not.
+
+    Any other closed time is only waited for. This one is refused: who starts a rollout at the
+    peak has most likely not seen what time it is there, and looks away before it begins by itself.
+    """
+    calendar = plan.calendar
+    if calendar is None:
+        return ()
+    closed = closed_at(calendar, plan.created_at)
+    if not any(calendar.rules[one.by].peak for one in closed):
+        return ()
+    return (f"nobody begins in the daily peak: {reasons_now(plan)}; start it after that",)
+
+
 def closed_now(plan: Plan, ends: float | None) -> tuple[str, ...]:
     """That the first host would have to wait, begun now, and until when."""
-    found = reasons_now(plan) if ends is not None else ""
+    found = reasons_now(plan) if ends is not None and not in_peak(plan) else ""
     return (f"no host begins now: {found}",) if found else ()
 
 

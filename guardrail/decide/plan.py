@@ -13,7 +13,7 @@ from guardrail.decide import canaries, observing
 from guardrail.decide.budget import budget_of, churn_rows, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
-from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, never_fits
+from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, in_peak, never_fits
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
 from guardrail.decide.merge import each_said, matches, resolve, together
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
@@ -112,7 +112,7 @@ def make_plan(
         plan,
         seconds_expected=seconds,
         seconds_closed=max(0.0, seconds - open_seconds),
-        refusals=(*refusals(plan, request, found, care), *never_fits(plan, ends)),
+        refusals=(*refusals(plan, request, found, care), *never_fits(plan, ends), *in_peak(plan)),
         warnings=(
             *warnings(plan, found),
             *canaries.warnings(plan.canaries),

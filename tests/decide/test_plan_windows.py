@@ -76,6 +76,19 @@ def test_closed_time_counts_and_the_first_host_that_waits_is_told():
     )
 
 
+def test_nothing_is_begun_in_the_daily_peak_nor_while_it_is_settled_for():
+    peak = replace(PEAK, peak=True)
+    for since, refused in (("04:59", 0), ("05:00", 1), ("07:00", 1), ("10:00", 0)):
+        plan = plan_at(f"2026-11-30 {since}", peak, covers=True)
+        assert len(plan.refusals) == refused, since
+    (why,) = plan_at("2026-11-30 07:00", peak, covers=True).refusals
+    assert why.startswith(
+        "nobody begins in the daily peak: closed until 2026-11-30 10:00 UTC-08:00"
+    )
+    assert why.endswith("(America/Los_Angeles); start it after that")
+    assert plan_at("2026-11-30 07:00", peak, covers=True).warnings == ()
+
+
 def test_a_bake_that_covers_a_peak_takes_until_the_next_one():
     plan = plan_at(MONDAY_NOON, replace(PEAK, peak=True), covers=True)
     done = at(LA, "2026-12-01 10:00") + 30 + 600
