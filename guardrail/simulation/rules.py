@@ -531,6 +531,7 @@ class RollbackObeysLimits(LimitsHold):
                 if newer <= act.index or (act.index in gone and newer < begin):
                     break
                 may = newer in gone or not no_room(self.course, record, gone, newer)
+                may = may and record.books.has_budget(newer, record.open, gone - record.away())
                 self.check(not may, f"host {act.index} before the newer host {newer}")
             waiting.discard(act.index)
             gone.add(act.index)
@@ -893,10 +894,10 @@ RULES: tuple[type[Rule], ...] = (
     NoLoop,
     NoStartUnderHold,
     InconclusiveNeverAdvances,
+    ColdHolds,
     RollbackObeysLimits,
     LimitsHold,
     ChurnHolds,
-    ColdHolds,
     WindowsHold,
     FreezesHold,
     OneChangePerHost,

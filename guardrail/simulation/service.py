@@ -273,6 +273,19 @@ class Books:
             if one.seen or not seen
         )
 
+    def has_budget(self, index: int, open_: dict[int, Any], asked: set[int]) -> bool:
+        """Whether a host may leave the catalog and be cold now. asked: others, in this moment."""
+        budget, turns = self.course.budget, {turn for turn, _ in open_.values()}
+        leaving = {i for begin, end in budget.leaving for i in range(begin, end)}
+        if index in leaving:
+            more = len(asked & leaving)
+            if any(self.count(one, turns) + more >= one.departures for one in budget.churn):
+                return False
+        cold = self.cold | asked
+        spans = [(one.most, {i for b, e in one.hosts for i in range(b, e)}) for one in budget.cold]
+        full = any(index in hosts and len(cold & hosts) >= most for most, hosts in spans)
+        return index in cold or not full
+
     def alarming(self, ours: set[int]) -> bool:
         """Whether hosts that are down must hold."""
         spans, falls = self.course.budget.critical, self.course.budget.falls
