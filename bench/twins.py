@@ -109,8 +109,9 @@ def plan_of(request: PlanRequest, shape: Shape) -> Plan:
 
 
 def unfrozen(course: Course) -> Course:
-    """The course without freezes: made-up eyes see none."""
-    return replace(course, freezes=False)
+    """The course without freezes and without policies that are merged again: made-up eyes see no
+    freeze, and there is no source to read."""
+    return replace(course, freezes=False, merges=False)
 
 
 @dataclass(slots=True)
