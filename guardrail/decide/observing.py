@@ -31,7 +31,8 @@ def refresh(state: State, now: float) -> State:
     since = state.held_since
     long = since is not None and now - since >= state.course.observe_after - 0.001
     after = (since if since is not None else now) if held else None
-    state = replace(state, held_since=after, outdated=state.outdated or long)
+    if after != since or (long and not state.outdated):  # a copy of the state is not for nothing
+        state = replace(state, held_since=after, outdated=state.outdated or long)
     again = state.observe_at is not None and now >= state.observe_at - 0.001
     return ask(state) if again and state.hold(PLAN) else state
 

@@ -249,6 +249,21 @@ async def tightened(client: Client, name: str) -> None:
         await ends(op, "completed", changed=4)
 
 
+async def plan_moved(client: Client, name: str) -> None:
+    """After a long hold something has moved, and a person accepts it by name."""
+    plan = replace(course(1, 3), observe_after=0.5)
+    world = World(plan, client, takes=0.6, moved=[("1 host went: host-009",)])
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 1)
+        await op.say("pause", reason="lunch", ident="1")
+        long = time.monotonic() + 0.7
+        await op.until(lambda _: time.monotonic() > long)
+        await op.say("resume", ident="2")
+        await op.until(holds("plan"))
+        await op.say("resume", over="plan", reason="it was scrapped", ident="3")
+        await ends(op, "completed", changed=3)
+
+
 async def refused(client: Client, name: str) -> None:
     world = World(course(3), client, refusals=("no host may go: all is down",))
     async with operation(client, name, world) as op:
@@ -314,6 +329,7 @@ SCENARIOS: dict[str, Scenario] = {
     "lease-yielded": lease_yielded,
     "lease-broken": lease_broken,
     "put-back-by-hand": put_back_by_hand,
+    "plan-moved": plan_moved,
     "window": window,
     "tightened": tightened,
     "refused": refused,
