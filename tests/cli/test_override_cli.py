@@ -1,10 +1,14 @@
 """What is said about overrides and signatures, through the real command line."""
 
 import pytest
+from cli_engine import ORIGIN, Pretended, working
+from signing_keys import key, line, signed_for
 from test_rollout_cli import Desk, address, desk  # noqa: F401 - fixtures
 
 from guardrail.cli.override import until_of, value_of
 from guardrail.errors import Refused
+from guardrail.model.plan import ApprovalPoint
+from guardrail_workflows.identity import Identity
 
 pytestmark = pytest.mark.temporal
 
@@ -70,3 +74,52 @@ def test_values():
     assert value_of("pace.between", "10s") == 10.0
     with pytest.raises(Refused, match="unavailable cannot be '10%'"):
         value_of("unavailable", "10%")
+
+
+class Signing(Pretended):
+    """Pretended hosts, and the worker's real look at real keys."""
+
+    signers = None
+
+    def activities(self):
+        return [*super().activities(), Identity(self.signers).check_signature]
+
+
+async def test_two_others_sign_and_the_requester_does_not_count(tmp_path, address):  # noqa: F811
+    desk = Desk(tmp_path, address)  # noqa: F811
+    desk.hosts = Signing(f"file://{tmp_path / 'plans'}")
+    desk.hosts.signers = tmp_path / "allowed_signers"
+    desk.hosts.approvals = (ApprovalPoint("start", 0, 2, True, ORIGIN),)
+    keys = {who: key(tmp_path, who) for who in ("ann", "bob", "cid", "eve")}
+
+    async def approve(*words):
+        return await desk.run("rollout", "approve", "two", "--point", "start", *words)
+
+    async with working(address, desk.hosts):
+        started = await desk.start("two")
+        assert "approve two --point start --sign KEYFILE" in started.out
+        early = await approve("--sign", str(keys["bob"]))
+        assert "no signature can be checked" in early.err
+        known = [line(who, keys[who]) for who in ("ann", "bob", "cid")]
+        desk.hosts.signers.write_text("".join(known))
+        for words, why in (
+            (("--by", "bob"), "nobody vouches for the name bob"),
+            (("--sign", str(keys["ann"])), "ann asked for this operation"),
+            (("--sign", str(keys["eve"])), "by nobody whom the worker knows"),
+        ):
+            no = await approve(*words)
+            assert no.code == 1
+            assert why in no.err
+        first = await approve("--sign", str(keys["bob"]), "--by", "dan")
+        assert first.code == 0, first.err
+        assert "still held: approval:start" in first.out
+        assert "bob has approved start already" in (await approve("--sign", str(keys["bob"]))).err
+        text = (await approve("--what-to-sign")).out
+        file = tmp_path / "signature"
+        file.write_text(signed_for(text.replace("plan: sha256:", "plan: sha256:0"), keys["cid"]))
+        assert "not over this text" in (await approve("--signature", str(file))).err
+        assert desk.hosts.begun == []
+        file.write_text(signed_for(text, keys["cid"]))
+        second = await approve("--signature", str(file))
+        assert second.code == 0, second.err
+        await desk.until("two", lambda status: status.phase == "completed")
