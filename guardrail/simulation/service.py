@@ -38,7 +38,7 @@ def followed(dice: Random, course: Course) -> Course:
         return course
     hosts = course.hosts
     limits = [
-        ChurnLimit(dice.choice((1, 2, 3)), dice.choice((20.0, 60.0, 200.0)), ORIGIN)
+        ChurnLimit(dice.choice((1, 2, 3)), dice.choice((10.0, 20.0, 60.0, 200.0)), ORIGIN)
         for _ in range(dice.choice((0, 1, 1, 2)))
     ]
     leaving = dice.choice((((0, hosts),), ((0, hosts),), ((0, hosts // 2),), ()))
