@@ -26,10 +26,12 @@ def test_a_host_put_back_by_hand_raises_reverted_and_a_retry_changes_it_again(
     engine: Engine, fresh_lab: Lab
 ) -> None:
     lab = fresh_lab
-    name = engine.start("paced", "^cache-00[1235]$", stages="2, 100%")
+    name = engine.start("paced", "^cache-00[1235]$", stages="1, 100%")
     first = engine.until_begun(name, 1)[0].host
+    assert engine("rollout", "pause", name).code == 0  # what is in flight goes on to its end
     engine.until(name, lambda s: s.changed >= 1, 60, "a changed host")
     put_back(lab, first)
+    assert engine("rollout", "resume", name).code == 0
 
     held = engine.until_held(name, "reverted", 60)
     assert held.reasons == (f"{first} is at {OLD}, and was brought to {NEW}",)
@@ -40,8 +42,8 @@ def test_a_host_put_back_by_hand_raises_reverted_and_a_retry_changes_it_again(
         assert "retry or skip the hosts, or rollback" in said.text
         assert f"guardrail rollout retry {name}" in said.text
     status = engine.status(name)
-    assert len(engine.until_begun(name, 2)) == 2, "the next stage began"
-    assert status.changed == 1
+    assert len(engine.until_begun(name, 1)) == 1, "the next stage began"
+    assert status.changed == 0
 
     retried = engine("rollout", "retry", name, first, "--by", "ann")
     assert retried.code == 0, retried.text
@@ -50,4 +52,4 @@ def test_a_host_put_back_by_hand_raises_reverted_and_a_retry_changes_it_again(
     story = " ".join(note.text for note in ended.story)
     assert "4 changed hosts read again: all as they should be" in story
     told = engine("journal", "show", name)
-    assert f"2 changed hosts read again: {first}: at {OLD}, and was brought to {NEW}" in told.text
+    assert f"1 changed host read again: {first}: at {OLD}, and was brought to {NEW}" in told.text
