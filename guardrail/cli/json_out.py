@@ -50,6 +50,7 @@ DURATIONS = frozenset(
         "settle",
         "covering_baked",
         "every",
+        "per",
         "timeout",
         "host_timeout",
         "host_expected",
@@ -58,7 +59,9 @@ DURATIONS = frozenset(
 )
 """Fields that are seconds of length."""
 
-NUMBERS = frozenset(("value", "scrapes", "seconds", "at_least", "below", "above", "within"))
+NUMBERS = frozenset(
+    ("value", "scrapes", "seconds", "at_least", "below", "above", "within", "planned")
+)
 """Fields that are neither: values of gates and limits, and ratios."""
 
 

@@ -27,6 +27,7 @@ from guardrail.model.journal import (
     HostAsked,
     HostsReread,
     HostTold,
+    LeaseBroken,
     PlanFixed,
     Turned,
     WatchBegun,
@@ -65,6 +66,7 @@ RECORDED = (
     HostAsked(2, 4, "back"),
     Ended("rolled_back", ("1 of 1 hosts are back",), 0, 30),
 )
+BROKEN = LeaseBroken(("memcached",), 7, "bob", "ann's worker is gone")
 READINGS = (
     HostsReread(1),
     HostsReread(30, (("cache-001", "at 1.8.7"),), 2),
@@ -224,7 +226,7 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    assert {type(record) for record in (*RECORDED, *READINGS)} == set(RECORDS) == set(WORDS)
+    assert {type(record) for record in (*RECORDED, *READINGS, BROKEN)} == set(RECORDS) == set(WORDS)
 
 
 def test_a_reading_of_changed_hosts_in_words() -> None:
@@ -235,6 +237,12 @@ def test_a_reading_of_changed_hosts_in_words() -> None:
         "30 changed hosts read again: cache-001: at 1.8.7; 2 more",
         "changed hosts could not be read again: no plan store",
     ]
+
+
+def test_a_broken_lease_in_words() -> None:
+    entry = Entry(OP, EntryId("r", 0, 0), T, BROKEN)
+    (line,) = story(check(extend(Tip(), [entry])[0]).lines, Look(zone=UTC))
+    assert line[26:] == "bob breaks its lease on memcached: ann's worker is gone"
 
 
 def test_times_are_in_the_users_zone() -> None:
