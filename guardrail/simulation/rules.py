@@ -296,9 +296,14 @@ class LimitsHold(Rule):
         self.check(not why, f"host {index} was asked: {why}")
 
 
-def no_room(course: Course, record: Record, gone: set[int], index: int) -> str:
-    """Which limit forbids that one more host is away; empty: none does."""
-    caps, domains = record.caps(), course.domains
+def no_room(
+    course: Course, record: Record, gone: set[int], index: int, tight: Caps | None = None
+) -> str:
+    """Which limit forbids that one more host is away; empty: none does.
+
+    tight: limits that hold as well (policies that became stricter; see PoliciesTighten).
+    """
+    caps, domains = tightest(record.caps(), tight), course.domains
     down, most = sum(course.down), caps.unavailable
     if record.slowed and most > down:
         most = down + max(1, (most - down) // SLOWED)
@@ -314,6 +319,14 @@ def no_room(course: Course, record: Record, gone: set[int], index: int) -> str:
     if mine not in counts and len(counts) >= caps.domains_at_once:
         return f"hosts of {len(counts)} domains are away"
     return ""
+
+
+def tightest(one: Caps, other: Caps | None) -> Caps:
+    """Of each limit on hosts away the smaller one."""
+    if other is None:
+        return one
+    names = PoliciesTighten.SMALLER
+    return replace(one, **{name: min(getattr(one, name), getattr(other, name)) for name in names})
 
 
 class ChurnHolds(Rule):
@@ -530,7 +543,8 @@ class RollbackObeysLimits(LimitsHold):
                 # One that does not serve waits in every wave: only this wave's come before it.
                 if newer <= act.index or (act.index in gone and newer < begin):
                     break
-                may = newer in gone or not no_room(self.course, record, gone, newer)
+                room = not no_room(self.course, record, gone, newer, seen.state.course.caps)
+                may = newer in gone or room
                 may = may and record.books.has_budget(newer, record.open, gone - record.away())
                 self.check(not may, f"host {act.index} before the newer host {newer}")
             waiting.discard(act.index)
@@ -814,7 +828,8 @@ class StillTrue(Rule):
         forward = record.direction == "forward"
         wrong = seen.asked and self.outdated and forward
         self.check(not wrong, "asked after a long hold, and nobody had looked at the plan again")
-        held = any(record.holds_back(hold.name) for hold in seen.state.holds)
+        begun = seen.state.phase != "planned"  # before that the plan has just been made
+        held = begun and any(record.holds_back(hold.name) for hold in seen.state.holds)
         self.held_since = (event.at if since is None or said else since) if held else None
 
     def _told(self, event: HostsRead) -> None:
@@ -864,9 +879,10 @@ class PoliciesTighten(Rule):
             self._heard(event, seen.before, seen.record.direction)
         self._strict(state.course.caps)
         self.check(not seen.asked or self.told, "asked to begin before the policies were merged")
-        if seen.asked and not state.overrides:
-            gone = len(set(seen.record.away()) | {act.index for act in seen.asked})
-            most = self.strictest.unavailable - sum(self.course.down)
+        before = set(seen.record.away())
+        more = {act.index for act in seen.asked} - before  # one that is away takes nothing away
+        if more and not state.overrides:
+            gone, most = len(before | more), self.strictest.unavailable - sum(self.course.down)
             self.check(gone <= max(1, most), f"{gone} hosts away, {most} allowed by now")
         held = any(seen.record.holds_back(hold.name) for hold in state.holds)
         ended = self.was_changing and state.step == "baking"

@@ -397,7 +397,14 @@ class World:
         hosts = tuple(bits.members(read.hosts))
         found = [self._found(running, index) for index in hosts]
         wrong = tuple(one for one in found if one is not None)
-        self._tell(running, partial(_hosts_read, read.turn, len(hosts), wrong))
+        silent = {one.index for one in wrong if not one.answered}
+        read_now = dict.fromkeys(set(hosts) - silent, self.now)
+
+        def heard(at: float) -> Event:
+            running.read_at |= read_now  # what nobody hears is not known
+            return HostsRead(at, read.turn, len(hosts), wrong)
+
+        self._tell(running, heard)
 
     def _look(self, running: Running, look: Observe) -> None:
         """The plan is compared with the world: nothing, something, or nobody could look."""
@@ -410,7 +417,6 @@ class World:
     def _found(self, running: Running, index: int) -> HostFound | None:
         if self._unreachable(running, index):
             return HostFound(index, host_name(index), "does not answer", answered=False)
-        running.read_at[index] = self.now
         version = running.versions.get(index, "old")
         if version == "new":
             return None
@@ -636,10 +642,6 @@ def _host_answered(begin: BeginHost, outcome: Outcome, name: str, at: float) -> 
 
 def _plan_observed(turn: int, reasons: tuple[str, ...], problem: str, at: float) -> Event:
     return PlanObserved(at, turn, reasons, problem)
-
-
-def _hosts_read(turn: int, read: int, wrong: tuple[HostFound, ...], at: float) -> Event:
-    return HostsRead(at, turn, read, wrong)
 
 
 def _gate_judged(turn: int, told: Judgement, at: float) -> Event:
