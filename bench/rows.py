@@ -104,10 +104,8 @@ def keep(path: Path, rows: Sequence[Row], group: str = "") -> list[Row]:
     """
     named = [replace(row, group=group) for row in rows]
     names = {row.name for row in named}
-    before = [
-        row for row in read(path) if row.name not in names and (not group or row.group != group)
-    ]
-    kept = {row.name: row for row in (*before, *named)}
+    before = [row for row in read(path) if row.name in names or not group or row.group != group]
+    kept = {row.name: row for row in (*before, *named)}  # a replaced one keeps its place
     listed = [asdict(row) for row in kept.values()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"rows": listed}, indent=1, ensure_ascii=False) + "\n")
