@@ -36,6 +36,7 @@ from guardrail.model.change import Change, RunProbe
 from guardrail.model.fleet import Host
 from guardrail.model.gate import Bound, Gate, GateEvidence, Judgement, Reading, Source
 from guardrail.model.messages import (
+    Arrivals,
     HostAnswer,
     HostTask,
     Judged,
@@ -126,7 +127,14 @@ class TwinActivities(Activities):
     def all(self) -> Sequence[Callable[..., Any]]:
         eyes = self.watch_gates if self.prometheus else self.watch_made_up
         made_up = (self.plan_made_up, self.change_made_up, self.reread_made_up, eyes)
-        return (*made_up, self.load_unfrozen, self.keep_lease, self.end_lease, self.record)
+        return (
+            *made_up,
+            self.no_arrivals,
+            self.load_unfrozen,
+            self.keep_lease,
+            self.end_lease,
+            self.record,
+        )
 
     async def documents(self) -> Documents:
         """The documents that a real watcher reads: one gate, one source."""
@@ -180,6 +188,11 @@ class TwinActivities(Activities):
     async def reread_made_up(self, task: RereadTask) -> RereadAnswer:
         """Every host is as it was left."""
         return RereadAnswer(int(task.hosts, 16).bit_count(), at=time.time())
+
+    @activity.defn(name=messages.FIND_ARRIVALS)
+    async def no_arrivals(self, _: str) -> Arrivals:
+        """No host came since the plan was made."""
+        return Arrivals(at=time.time())
 
     def _log(self, task: HostTask) -> None:
         line = f"{time.monotonic():.6f} {time.time():.6f} {task.operation} {task.index}\n"
