@@ -377,7 +377,7 @@ async def test_status_of_one_that_has_ended_needs_no_worker(tmp_path, address):
 
 
 async def test_without_the_plan_hosts_are_numbers_and_that_is_said(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = 20.0
     await desk.start("numbers")
     elsewhere = line(desk.folder, desk.address, GUARDRAIL_STORE=f"file://{desk.folder}/none")
     ended = await elsewhere("rollout", "status", "numbers", "--json")

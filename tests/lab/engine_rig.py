@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,7 @@ class Engine:
         self.source = copied(lab, source, folder / "source")
         self.ready = folder / "ready"
         self.count = 0
+        self.tag = uuid.uuid4().hex[:6]  # the hosts' logs outlive an engine
         self.process: subprocess.Popen[bytes] | None = None
         self.loop = asyncio.Runner()
         self.operations: Operations | None = None
@@ -275,7 +277,7 @@ class Engine:
     ) -> tuple[str, str]:
         """A rollout's name and its file, with its fleet; `hosts` is a pattern of names."""
         self.count += 1
-        name = f"{self.folder.name}-{self.count}"  # the hosts' logs outlive an engine
+        name = f"roll-{self.tag}-{self.count}"
         path = self.folder / f"{name}.yaml"
         text = FILES.format(
             fleet=fleet,

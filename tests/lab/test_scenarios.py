@@ -75,6 +75,8 @@ def test_a_rollout_at_peak_load_changes_every_host_once(engine: Engine, fresh_la
     lab, began = fresh_lab, now()
     departures = lab.value("sum(lab_ring_departures_total)")
     name, file = engine.files("usual", EVERY_HOST, stages="1, 25%, 100%")
+    planned = engine("plan", file).text
+    assert "30 hosts" in planned, planned
     watched = engine("rollout", "start", file, "--watch", limit=180)
     assert watched.code == 0, watched.text
     assert "30 of 30 hosts changed" in watched.text

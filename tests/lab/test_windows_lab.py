@@ -83,7 +83,7 @@ def test_hosts_in_flight_finish_the_rest_wait_and_reopening_bakes_first(
     held = clock_of(hold.since)
     last = clock_of(closes - LONGEST - BAKE)
     report(f"held {held - last:.2f} s after the last moment at which a host may begin")
-    assert 0 <= held - last < 1, hold
+    assert -0.02 <= held - last < 1, hold  # two clocks
     assert "a host takes up to 20 s + bake 3 s = 23 s; it closes at" in hold.reasons[0]
     status = engine.until(name, lambda s: not s.in_flight, LONGEST, "nothing in flight")
     before = begun(lab, name)
