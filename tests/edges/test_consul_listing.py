@@ -52,6 +52,14 @@ def serves(listing):
     return "node-1" in listing.nodes and not listing.nodes["node-1"].failing
 
 
+async def has_left(server, limit=30.0):
+    """Until the catalog lists no host."""
+    give_up = time.monotonic() + limit
+    while httpx.get(f"{server.url}/v1/catalog/service/memcached").json():
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.05)
+
+
 def answers(node):
     """Whether the agent itself is up again."""
     with contextlib.suppress(httpx.HTTPError):
@@ -83,6 +91,7 @@ async def test_who_left_and_came_back_while_nobody_looked_has_left(pair):
     async with listings_of(source) as listings:
         _, seen = await until(listings, follower, serves)
     await asyncio.to_thread(node.kill, signal.SIGTERM)
+    await has_left(server)  # back at once, it would not have left at all
     node.start()
     later = Follower(("node-1",), index=seen.index)
     async with listings_of(source) as listings:
