@@ -15,31 +15,20 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
-from temporalio.client import (
-    Client,
-    WithStartWorkflowOperation,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
-from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
 
 from guardrail.decide.freezes import current, in_order
 from guardrail.edges.consul_api import ConsulApi, cause
-from guardrail.edges.temporal import ANSWER, TASK, reasons_of
+from guardrail.edges.shared import NotThere, Shared
 from guardrail.errors import Fault, GuardrailError, InvalidFile, Refused, Unanswered
-from guardrail.model import messages
 from guardrail.model.common import Secret
 from guardrail.model.freeze import (
     FREEZE_OFF,
@@ -65,8 +54,6 @@ MOST_BYTES = 1_000_000
 Parse = Callable[[bytes, str, float], tuple[Freeze, ...]]
 """How a document is read: its text, its place, and since when where it does not say so
 (files/freeze.py). Raises InvalidFile."""
-
-LIMIT = timedelta(seconds=ANSWER)
 
 
 class Place(Protocol):
@@ -102,79 +89,37 @@ class Commands:
 
     async def frozen(self) -> Frozen:
         """The same with those that were lifted lately."""
-        call = self._handle().query(FROZEN, result_type=Frozen, rpc_timeout=LIMIT)
         try:
-            frozen: Frozen = await self._answered(call)
-        except _NoTable:
+            return await self._list.query(FROZEN, Frozen)
+        except NotThere:
             return Frozen()
-        return frozen
 
     async def on(self, freeze: Freeze) -> Frozen:
         """Set one; the workflow is started if it has to be. Raises Refused."""
-        start: WithStartWorkflowOperation[object, object] = WithStartWorkflowOperation(
-            FREEZES,
-            FreezesInput(time.time(), await self.frozen()),
-            id=FREEZES_ID,
-            task_queue=messages.TASK_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            task_timeout=TASK,
-            static_summary="when nothing may begin",
-        )
-        call = self.client.execute_update_with_start_workflow(
-            FREEZE_ON,
-            freeze,
-            start_workflow_operation=start,
-            result_type=Frozen,
-            rpc_timeout=LIMIT,
-        )
+        given = FreezesInput(time.time(), await self.frozen())
         try:
-            frozen: Frozen = await self._answered(call)
-        except _NoTable:
-            raise self._silent("the freezes' workflow ended just now; say it again") from None
-        return frozen
+            return await self._list.start_and_update(FREEZE_ON, freeze, Frozen, given)
+        except NotThere:
+            why = "the freezes' workflow ended just now; say it again"
+            raise self._list.silent(why) from None
 
     async def off(self, lift: Lift) -> Frozen:
         """Lift one. Raises Refused where there is none of that name."""
-        said = replace(lift, at=time.time())
-        call = self._handle().execute_update(
-            FREEZE_OFF, said, result_type=Frozen, rpc_timeout=LIMIT
-        )
         try:
-            frozen: Frozen = await self._answered(call)
-        except _NoTable:
+            return await self._list.update(FREEZE_OFF, replace(lift, at=time.time()), Frozen)
+        except NotThere:
             raise Refused("no freeze was ever set by command here: there is none to lift") from None
-        return frozen
 
-    def _handle(self) -> WorkflowHandle[object, object]:
-        return self.client.get_workflow_handle(FREEZES_ID)
-
-    async def _answered(self, call: Awaitable[Any]) -> Any:
-        try:
-            return await asyncio.wait_for(call, ANSWER + 1)
-        except WorkflowUpdateFailedError as error:
-            raise Refused(*reasons_of(error.cause)) from None
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise _NoTable from None
-            raise self._silent(_word(error)) from None
-        except (
-            TimeoutError,
-            WorkflowQueryFailedError,
-            WorkflowUpdateRPCTimeoutOrCancelledError,
-        ) as error:
-            raise self._silent(_word(error) or f"nothing within {ANSWER:g} s") from None
-
-    def _silent(self, reason: str) -> Unanswered:
-        return Unanswered("The list of freezes", self.address or "Temporal", reason)
-
-
-class _NoTable(Exception):
-    """There is no workflow that has them."""
-
-
-def _word(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else ""
+    @property
+    def _list(self) -> Shared:
+        return Shared(
+            self.client,
+            self.address or "Temporal",
+            FREEZES,
+            FREEZES_ID,
+            what="The list of freezes",
+            summary="when nothing may begin",
+        )
 
 
 # ---------------------------------------------------------------- a file, a URL, a key

@@ -14,24 +14,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, TypeVar
 
-from temporalio.client import (
-    Client,
-    WithStartWorkflowOperation,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from guardrail.decide.leases import differs
-from guardrail.edges.temporal import ANSWER, TASK, reasons_of
+from guardrail.edges.shared import LIMIT, NotThere, Shared
+from guardrail.edges.temporal import ANSWER, short
 from guardrail.errors import Refused, Unanswered
-from guardrail.model import messages
 from guardrail.model.lease import (
     ASK_LEASE,
     BREAK_LEASE,
@@ -50,9 +40,6 @@ from guardrail.model.lease import (
     Wanted,
 )
 
-T = TypeVar("T")
-LIMIT = timedelta(seconds=ANSWER)
-
 
 @dataclass(frozen=True, slots=True)
 class Desk:
@@ -65,120 +52,70 @@ class Desk:
         """Ask for a lease, or renew it; the table's workflow is started if it has to be."""
         said = replace(wanted, at=time.time())
         try:
-            return await self._update(ASK_LEASE, said, Answer)
-        except _NoTable:
+            return await self._table.update(ASK_LEASE, said, Answer)
+        except NotThere:
             return await self._start_and_ask(said)
 
     async def look(self, wanted: Wanted) -> Answer:
         """What asking now would be answered. Nothing is changed, and nothing goes to history."""
         try:
-            return await self._query(LOOK_LEASE, Answer, replace(wanted, at=time.time()))
-        except _NoTable:
+            return await self._table.query(LOOK_LEASE, Answer, replace(wanted, at=time.time()))
+        except NotThere:
             return Answer("lost", ("there is no table of leases any more",))
 
     async def give_back(self, done: Done) -> None:
         """All that the operation asked for up to this turn is over; without a table it is so."""
-        try:
-            await self._update(GIVE_BACK, replace(done, at=time.time()), Table)
-        except _NoTable:
-            return
+        with suppress(NotThere):
+            await self._table.update(GIVE_BACK, replace(done, at=time.time()), Table)
 
     async def break_lease(self, said: Break) -> Table:
         """Break the leases on a role; the table after it. Raises Refused where there is none."""
         try:
-            return await self._update(BREAK_LEASE, replace(said, at=time.time()), Table)
-        except _NoTable:
+            return await self._table.update(BREAK_LEASE, replace(said, at=time.time()), Table)
+        except NotThere:
             raise Refused("no lease was ever asked for here: there is nothing to break") from None
 
     async def table(self) -> Table:
         """All leases; an empty table where none was ever asked for."""
         try:
-            return await self._query(TABLE, Table)
-        except _NoTable:
+            return await self._table.query(TABLE, Table)
+        except NotThere:
             return Table()
 
-    # ------------------------------------------------------------ calls
-
-    def _handle(self) -> WorkflowHandle[object, object]:
-        return self.client.get_workflow_handle(LEASES_ID)
-
-    async def _update(self, name: str, said: Wanted | Done | Break, kind: type[T]) -> T:
-        call = self._handle().execute_update(name, said, result_type=kind, rpc_timeout=LIMIT)
-        answer: T = await self._answered(call)
-        return answer
-
-    async def _query(self, name: str, kind: type[T], *words: Wanted) -> T:
-        call = self._handle().query(name, args=words, result_type=kind, rpc_timeout=LIMIT)
-        answer: T = await self._answered(call)
-        return answer
-
-    async def _answered(self, call: Awaitable[Any]) -> Any:
-        """Await one call. Raises _NoTable, Refused, Unanswered."""
-        try:
-            return await asyncio.wait_for(call, ANSWER + 1)
-        except WorkflowUpdateFailedError as error:
-            raise Refused(*reasons_of(error.cause)) from None
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise _NoTable from None
-            raise Unanswered("the table of leases", self.address, _word(error)) from None
-        except (
-            TimeoutError,
-            WorkflowQueryFailedError,
-            WorkflowUpdateRPCTimeoutOrCancelledError,
-        ) as error:
-            told = _word(error) or f"nothing within {ANSWER:g} s"
-            raise Unanswered("the table of leases", self.address, told) from None
+    @property
+    def _table(self) -> Shared:
+        return Shared(
+            self.client,
+            self.address,
+            LEASES,
+            LEASES_ID,
+            what="the table of leases",
+            summary="who may spend which role's limits now",
+        )
 
     async def _start_and_ask(self, said: Wanted) -> Answer:
         given = await self._beginning()
-        start: WithStartWorkflowOperation[object, object] = WithStartWorkflowOperation(
-            LEASES,
-            given,
-            id=LEASES_ID,
-            task_queue=messages.TASK_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            task_timeout=TASK,
-            static_summary="who may spend which role's limits now",
-        )
-        call = self.client.execute_update_with_start_workflow(
-            ASK_LEASE,
-            said,
-            start_workflow_operation=start,
-            result_type=Answer,
-            rpc_timeout=LIMIT,
-        )
         try:
-            answer: Answer = await self._answered(call)
-        except _NoTable:
-            raise Unanswered("the table of leases", self.address, "it ended just now") from None
-        return answer
+            return await self._table.start_and_update(ASK_LEASE, said, Answer, given)
+        except NotThere:
+            raise self._table.silent("it ended just now") from None
 
     async def _beginning(self) -> LeasesInput:
         """With what a table begins: nothing, what the last one knew, or with care."""
         now = time.time()
-        handle = self._handle()
+        handle = self._table.handle
         try:
             await handle.describe(rpc_timeout=LIMIT)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return LeasesInput(at=now)
-            raise Unanswered("the table of leases", self.address, _word(error)) from None
+            raise self._table.silent(short(error)) from None
         try:
             # A workflow that has ended can still be asked, for as long as Temporal keeps it.
             call = handle.query(TABLE, result_type=Table, rpc_timeout=LIMIT)
             return LeasesInput(at=now, table=await asyncio.wait_for(call, ANSWER + 1))
         except (RPCError, TimeoutError, WorkflowQueryFailedError):
             return LeasesInput(careful=True, at=now)
-
-
-class _NoTable(Exception):
-    """There is no open workflow that has the table."""
-
-
-def _word(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else ""
 
 
 # ---------------------------------------------------------------- keeping one

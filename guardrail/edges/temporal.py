@@ -8,7 +8,7 @@ operation that is not there is Refused, naming those that are.
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -54,8 +54,6 @@ TASK = timedelta(seconds=1)
 that is killed in the middle of one costs, and then the run is replayed, which must fit into this
 too. So runs end early (DRAIN_FROM in the workflow: 4,000 events replay in 0.6 to 0.9 s); where a
 replay comes too late, Temporal gives the fourth one more time."""
-SOON = 1.5
-"""Seconds after which a question to an operation is asked once more."""
 SAY = 15.0
 """Seconds a command may take: workers are asked again when an operation changes its run."""
 HEARD = 4.0
@@ -153,7 +151,7 @@ async def connect(config: ClientConnectConfig | None = None) -> "Operations":
     except TimeoutError:
         raise Unanswered("Temporal", address, f"nothing within {CONNECT + 2:g} s") from None
     except (RuntimeError, OSError) as error:
-        raise Unanswered("Temporal", address, _short(error)) from None
+        raise Unanswered("Temporal", address, short(error)) from None
     return Operations(client, address)
 
 
@@ -207,7 +205,7 @@ def _refused_connection(reason: str) -> str:
     return reason
 
 
-def _short(error: BaseException) -> str:
+def short(error: BaseException) -> str:
     """One line of an SDK error, without its Rust innards."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].removeprefix("Failed client connect: ").split(", source:")[0][:300]
@@ -238,7 +236,7 @@ class Operations:
 
     async def _fault(self, error: RPCError, operation: str) -> Exception:
         if error.status is not RPCStatusCode.NOT_FOUND or error.message.startswith("Namespace"):
-            reason = "no answer in time" if _timed_out(error) else _short(error)
+            reason = "no answer in time" if _timed_out(error) else short(error)
             return Unanswered("Temporal", self.address, _refused_connection(reason))
         if "already completed" in error.message:
             return Refused(f"{operation} has ended; nothing can be said to it any more")
@@ -359,29 +357,15 @@ class Operations:
         try:
             answer: T = await asyncio.wait_for(call, ANSWER + 1)
         except (TimeoutError, WorkflowQueryFailedError) as error:
-            reason = _short(error) if str(error) else f"nothing within {ANSWER:g} s"
+            reason = short(error) if str(error) else f"nothing within {ANSWER:g} s"
             raise await self._no_worker(operation, reason) from None
         except RPCError as error:
             if _timed_out(error):
                 raise await self._no_worker(operation, f"nothing within {ANSWER:g} s") from None
             if error.status is RPCStatusCode.FAILED_PRECONDITION:
-                raise await self._no_worker(operation, _short(error)) from None
+                raise await self._no_worker(operation, short(error)) from None
             raise await self._fault(error, operation) from None
         return answer
-
-    async def _query_twice(self, operation: str, name: str, kind: type[T]) -> T:
-        """Now and then a question to a busy operation gets no answer; why is not known."""
-        handle = self._handle(operation)
-        with contextlib.suppress(TimeoutError):
-            try:
-                soon = timedelta(seconds=SOON)
-                call = handle.query(name, result_type=kind, rpc_timeout=soon)
-                return await asyncio.wait_for(call, SOON + 1)
-            except RPCError as error:
-                if not _timed_out(error):
-                    raise
-        call = handle.query(name, result_type=kind, rpc_timeout=timedelta(seconds=ANSWER))
-        return await asyncio.wait_for(call, ANSWER + 1)
 
     async def _no_worker(self, operation: str, reason: str) -> Unanswered:
         """NoWorker if Temporal itself still answers; otherwise raises for Temporal."""
@@ -391,27 +375,22 @@ class Operations:
 
     async def refusals(self, operation: str) -> tuple[str, ...]:
         """Why an ended operation was refused or failed; empty when it did not fail."""
-        try:
-            await self._ask(
-                self._handle(operation).result(rpc_timeout=timedelta(seconds=ANSWER)), operation
-            )
-        except WorkflowFailureError as failure:
-            return reasons_of(failure.cause)
-        return ()
+        cause = await self._failure(operation)
+        return () if cause is None else reasons_of(cause)
 
     async def was_refused(self, operation: str) -> bool:
         """Whether an ended operation was judged and refused, rather than lost to a fault."""
+        causes = _chain(await self._failure(operation))
+        return any(isinstance(each, ApplicationError) and each.type == "Refused" for each in causes)
+
+    async def _failure(self, operation: str) -> BaseException | None:
+        """What an ended operation failed with; None when it did not fail."""
+        limit = timedelta(seconds=ANSWER)
         try:
-            await self._ask(
-                self._handle(operation).result(rpc_timeout=timedelta(seconds=ANSWER)), operation
-            )
+            await self._ask(self._handle(operation).result(rpc_timeout=limit), operation)
         except WorkflowFailureError as failure:
-            error: BaseException | None = failure.cause
-            while error is not None:
-                if isinstance(error, ApplicationError) and error.type == "Refused":
-                    return True
-                error = error.__cause__
-        return False
+            return failure.cause
+        return None
 
     async def workers(self, build: str = "") -> int:
         """How many workers have asked for work lately (Temporal forgets after minutes).
@@ -501,16 +480,20 @@ def _timed_out(error: RPCError) -> bool:
 def reasons_of(error: BaseException | None) -> tuple[str, ...]:
     """What an ApplicationError says, however deep it is: its details, else its message."""
     last = error
-    while error is not None:
-        last = error
-        if isinstance(error, ApplicationError) and error.type == "Refused" and error.details:
-            return tuple(_flat(error.details))
-        if isinstance(error, ApplicationError) and error.type == "Unanswered":
-            return (error.message,)  # it names the service; its own cause is only an errno
-        error = error.__cause__
+    for last in _chain(error):
+        if isinstance(last, ApplicationError) and last.type == "Refused" and last.details:
+            return tuple(_flat(last.details))
+        if isinstance(last, ApplicationError) and last.type == "Unanswered":
+            return (last.message,)  # it names the service; its own cause is only an errno
     if isinstance(last, FailureError):
         return (last.message,)
     return (str(last) or type(last).__name__,)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _flat(details: object) -> list[str]:
