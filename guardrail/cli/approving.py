@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-from guardrail.cli.json_out import dump
 from guardrail.cli.session import By, Json, person, run, settings
-from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, signed
-from guardrail.cli.talk import pick, state_lines, tell, utter
-from guardrail.edges.temporal import connect
+from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, say_signed
 from guardrail.model.messages import Say
 
 EXAMPLE = "Example: guardrail rollout approve consul-1.8.8 --point 10% --sign ~/.ssh/id_ed25519"
@@ -32,17 +29,5 @@ def command(
     """Consent to pass a named point of the plan; where two have to agree, with a signature."""
     who = person(by, settings())
     say = Say(str(uuid.uuid4()), "approve", who, reason, point, at=time.time())
-    run(_approve(operation, say, Signing(sign, signature, what_to_sign), as_json), operation)
-
-
-async def _approve(operation: str | None, say: Say, how: Signing, as_json: bool) -> None:
-    operations = await connect()
-    name = await pick(operations, operation)
-    ready = await signed(operations, name, say, how)
-    if ready is None:
-        return
-    spoken = await utter(operations, name, ready)
-    if as_json:
-        typer.echo(dump(spoken.said))
-        return
-    tell([f"{name}: {spoken.said.text}", *await state_lines(operations, name)])
+    how = Signing(sign, signature, what_to_sign)
+    run(say_signed(operation, say, how, as_json=as_json), operation)

@@ -9,8 +9,8 @@ import typer
 
 from guardrail.cli.json_out import dump
 from guardrail.cli.session import By, Json, person, run, settings
-from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, signed
-from guardrail.cli.talk import pick, state_lines, tell, utter
+from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, say_signed
+from guardrail.cli.talk import pick, tell
 from guardrail.decide.overrides import KNOBS, clock, consent_words, in_words, stands
 from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Refused
@@ -90,17 +90,9 @@ def until_of(written: str, now: float) -> float:
 
 
 async def _add(operation: str, say: Say, how: Signing, as_json: bool) -> None:
-    operations = await connect()
     if how.show and say.until:
         typer.echo(f"Say it with the same end: --until {clock(say.until)}", err=True)
-    ready = await signed(operations, operation, say, how)
-    if ready is None:
-        return
-    spoken = await utter(operations, operation, ready)
-    if as_json:
-        typer.echo(dump(spoken.said))
-        return
-    tell([f"{operation}: {spoken.said.text}", *await state_lines(operations, operation)])
+    await say_signed(operation, say, how, as_json=as_json)
 
 
 @app.command("list", epilog="Example: guardrail override list consul-1.8.8")

@@ -22,8 +22,8 @@ from guardrail.cli.talk import (
     sentences,
     speak,
     stand_still,
-    state_lines,
     tell,
+    tell_answer,
     until_settled,
 )
 from guardrail.cli.text import to_rich
@@ -284,16 +284,7 @@ async def _say(
     operations = await connect()
     name = await pick(operations, operation)
     spoken = await speak(operations, name, verb, by, reason=reason, over=over)
-    await _answer(operations, name, spoken.said, as_json)
-
-
-async def _answer(
-    operations: Operations, operation: str, said: messages.Said, as_json: bool
-) -> None:
-    if as_json:
-        typer.echo(dump(said))
-        return
-    tell([f"{operation}: {said.text}", *await state_lines(operations, operation)])
+    await tell_answer(operations, spoken, as_json=as_json)
 
 
 # ---------------------------------------------------------------- hosts that need a person
@@ -326,7 +317,7 @@ async def _hosts(words: list[str], verb: Verb, by: str, reason: str, as_json: bo
     if verb == "skip" and not hosts:
         raise Refused(f"name the hosts to skip: guardrail rollout skip {name} HOST --reason WHY")
     spoken = await speak(operations, name, verb, by, reason=reason, hosts=hosts)
-    await _answer(operations, name, spoken.said, as_json)
+    await tell_answer(operations, spoken, as_json=as_json)
 
 
 app.command("rollback", epilog=way_back.EXAMPLE)(way_back.command)

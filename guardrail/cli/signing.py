@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from guardrail.cli.talk import pick, tell_answer, utter
 from guardrail.decide.signing import statement
 from guardrail.edges.signatures import MOST_SIGNATURE, NAMESPACE, sign
-from guardrail.edges.temporal import Operations
+from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Refused
 from guardrail.model.messages import Say
 
@@ -57,6 +58,19 @@ async def signed(operations: Operations, operation: str, say: Say, how: Signing)
     typer.echo(text, nl=False)
     typer.echo(f"Sign it: ssh-keygen -Y sign -n {NAMESPACE} -f KEYFILE < TEXT > FILE", err=True)
     return None
+
+
+async def say_signed(operation: str | None, say: Say, how: Signing, *, as_json: bool) -> None:
+    """Say it with its signature, and tell what was answered; or only print what to sign.
+
+    operation None: the only open one. Raises as `signed` and `utter` do.
+    """
+    operations = await connect()
+    name = await pick(operations, operation)
+    ready = await signed(operations, name, say, how)
+    if ready is None:
+        return
+    await tell_answer(operations, await utter(operations, name, ready), as_json=as_json)
 
 
 def _read(path: Path) -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import typer
 
+from guardrail.cli.json_out import dump
 from guardrail.cli.plan_names import Names, names_of
 from guardrail.cli.session import progress
 from guardrail.edges.temporal import NoOperation, NoWorker, Operations
 from guardrail.errors import Refused, Unanswered
 from guardrail.model.messages import HostState, Said, Say, Status
-from guardrail.model.operation import Scope, Verb
+from guardrail.model.operation import Verb
 from guardrail.settings import Settings
 
 STILL = 1.3
@@ -76,15 +77,12 @@ async def speak(
     by: str,
     *,
     reason: str = "",
-    point: str = "",
     hosts: tuple[str, ...] = (),
     over: str = "",
-    scope: Scope = "all",
-    accept_churn: bool = False,
 ) -> Spoken:
     """Say it. Raises Refused with the operation's reason and its state, Unanswered."""
-    words = (verb, by, reason, point, hosts, over, scope, accept_churn)
-    return await utter(operations, operation, Say(str(uuid.uuid4()), *words, at=time.time()))
+    say = Say(str(uuid.uuid4()), verb, by, reason, hosts=hosts, over=over, at=time.time())
+    return await utter(operations, operation, say)
 
 
 async def utter(operations: Operations, operation: str, say: Say) -> Spoken:
@@ -126,6 +124,15 @@ def tell(lines: Sequence[str]) -> None:
     """Print lines of a result."""
     for line in lines:
         typer.echo(line)
+
+
+async def tell_answer(operations: Operations, spoken: Spoken, *, as_json: bool) -> None:
+    """Print what was answered, and the state after it."""
+    if as_json:
+        typer.echo(dump(spoken.said))
+        return
+    state = await state_lines(operations, spoken.operation)
+    tell([f"{spoken.operation}: {spoken.said.text}", *state])
 
 
 async def no_more_begins(operations: Operations, spoken: Spoken) -> list[str]:

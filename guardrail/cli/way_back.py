@@ -10,8 +10,8 @@ import typer
 from guardrail.cli.json_out import dump
 from guardrail.cli.plan_names import Names, names_of
 from guardrail.cli.session import By, Json, person, run, settings
-from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, signed
-from guardrail.cli.talk import pick, state_lines, tell, utter
+from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, say_signed
+from guardrail.cli.talk import pick, state_lines, tell
 from guardrail.decide.bits import newest_first
 from guardrail.decide.way_back import in_words
 from guardrail.edges.temporal import Operations, connect
@@ -61,21 +61,10 @@ def command(
         accept_churn=accept_churn,
         at=time.time(),
     )
-    work = _show(operation, say, known, as_json) if dry_run else _ask(operation, say, how, as_json)
-    run(work, operation)
-
-
-async def _ask(operation: str | None, say: Say, how: Signing, as_json: bool) -> None:
-    operations = await connect()
-    name = await pick(operations, operation)
-    ready = await signed(operations, name, say, how)
-    if ready is None:
-        return
-    spoken = await utter(operations, name, ready)
-    if as_json:
-        typer.echo(dump(spoken.said))
-        return
-    tell([f"{name}: {spoken.said.text}", *await state_lines(operations, name)])
+    if dry_run:
+        run(_show(operation, say, known, as_json), operation)
+    else:
+        run(say_signed(operation, say, how, as_json=as_json), operation)
 
 
 # ---------------------------------------------------------------- beforehand
