@@ -130,10 +130,6 @@ def old_watch_counts(state: State, event: Any) -> Any:
     return replace(state, watched=tuple(learn._judged(old, event) for old in state.watched))
 
 
-def lost_watch_counts(state: State, event: Any) -> Any:
-    return WATCHER_LOST(state, replace(event, turn=state.watch_turn))
-
-
 def in_flight_only(state: State) -> Any:
     return len(state.in_flight)
 
@@ -642,7 +638,7 @@ GO_ON_BACK, ENTER_WAVE = transition.go_on_back, rollback.enter_wave
 REFUSE, CONSIDER, UNPACK = rollback.refuse, rollback.consider, carry.unpack
 GATE_HOLD, EVIDENCE_HOLD = holds._gate_hold, holds._evidence_hold
 APPROVAL_HOLD, RAISE = holds._approval_hold, holds.raise_hold
-WATCH_AGAIN, WATCHER_LOST = learn.watch_again, learn.watcher_lost
+WATCH_AGAIN = learn.watch_again
 HOST_ANSWERED = learn.host_answered
 UNKNOWN, FAILED = learn._unknown, learn._failed
 DOMAIN_HAS_ROOM, TOO_MANY = limits.domain_has_room, limits.too_many_failures

@@ -66,7 +66,7 @@ class Owner(Activities):
 
 def owner(tmp_path: Path) -> Activities:
     made = object.__new__(Owner)
-    made.store, made._open, made._courses = PlanFolder(str(tmp_path)), {}, {}
+    made.store, made._open, made._wholes = PlanFolder(str(tmp_path)), {}, {}
     return made
 
 

@@ -38,6 +38,7 @@ from guardrail.model import messages
 from guardrail.model.budget import WarmRule
 from guardrail.model.change import Change
 from guardrail.model.fleet import ConsulInventory, Host
+from guardrail.model.freeze import Concerned
 from guardrail.model.gate import Gate, Judgement
 from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Lease, Wanted
@@ -86,8 +87,9 @@ STORE_AGAIN = 1.0
 LINGER = 10.0
 """Seconds that the edges of a plan stay open after its last host: one host at a time would open
 them anew for each, and read all documents again."""
-COURSES = 8
-"""Courses that are remembered: one of 100,000 hosts takes a second to read, at every new run."""
+WHOLES = 8
+"""Plans of which is remembered what takes all of their hosts: one of 100,000 takes a second to
+read, and every new run asks for it, and every new watch."""
 FIRST_BEAT = 1.0
 """Seconds before the first heartbeat of a host: most of those that are quick never need one."""
 
@@ -106,7 +108,7 @@ class Activities:
     permits: Permits = field(init=False)
     freezes: Freezes = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
-    _courses: dict[str, Course] = field(default_factory=dict)
+    _wholes: dict[str, "_Whole"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.permits = Permits(self._ask)
@@ -181,12 +183,16 @@ class Activities:
     @activity.defn(name=messages.LOAD_COURSE)
     async def load_course(self, digest: str) -> Course:
         """The course of a stored plan."""
-        if digest not in self._courses:
-            course = course_of(await asyncio.to_thread(load_plan, self.store, digest), digest)
-            self._courses[digest] = course
-            while len(self._courses) > COURSES:
-                del self._courses[next(iter(self._courses))]
-        return self._courses[digest]
+        return (await self._whole(digest)).course
+
+    async def _whole(self, digest: str) -> "_Whole":
+        if digest not in self._wholes:
+            plan = await asyncio.to_thread(load_plan, self.store, digest)
+            names = tuple(host.name for host in plan.hosts)
+            self._wholes[digest] = _Whole(course_of(plan, digest), names, concerned(plan))
+            while len(self._wholes) > WHOLES:
+                del self._wholes[next(iter(self._wholes))]
+        return self._wholes[digest]
 
     @activity.defn(name=messages.MERGE_POLICIES)
     async def merge_policies(self, task: MergeTask) -> Merged:
@@ -223,18 +229,16 @@ class Activities:
         if said.outcome != "changed":
             return said
         try:
-            plan = await _patiently(lambda: load_head(self.store, task.plan))
-            rules = plan.budget.warm_rules(task.index)
-            why = await self._cold_still(task, said.name, rules) if rules else ""
+            async with self._hands(task.plan) as (plan, _, edges):
+                rules = plan.budget.warm_rules(task.index)
+                why = await self._cold_still(said.name, rules, edges) if rules else ""
         except (Refused, InvalidFile, Unanswered) as error:
             why = f"whether it is warm cannot be told: {error}"
         return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
 
-    async def _cold_still(self, task: HostTask, name: str, rules: Sequence[WarmRule]) -> str:
+    async def _cold_still(self, name: str, rules: Sequence[WarmRule], edges: Edges) -> str:
         documents = await self.documents()
-        async with self._hands(task.plan) as (_, _, edges):
-            asked = [_warmth(rule, name, documents, edges) for rule in rules]
-            return await cold_still(asked, beats())
+        return await cold_still([_warmth(rule, name, documents, edges) for rule in rules], beats())
 
     @activity.defn(name=messages.SHADOW_HOST)
     async def shadow_host(self, task: HostTask) -> HostAnswer:
@@ -243,7 +247,7 @@ class Activities:
 
     async def _change(self, task: HostTask, *, shadow: bool = False) -> HostAnswer:
         try:
-            host = await self._looked_up(task)
+            host = await self.planned_host(task)
         except (Refused, Unanswered) as error:
             return _not_read(task, f"host number {task.index}", f"its plan: {error}")
         self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
@@ -257,7 +261,7 @@ class Activities:
         except (Refused, Unanswered) as error:
             return _not_read(task, host.name, str(error))
 
-    async def _looked_up(self, task: HostTask) -> PlannedHost:
+    async def planned_host(self, task: HostTask) -> PlannedHost:
         """The host as it was planned, where the store may be silent for a while."""
         known = known_host(task.plan, task.index)
         if known is not None:
@@ -300,13 +304,6 @@ class Activities:
     def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
         indexes = members(int(task.hosts, 16))
         return [(index, host_of(load_host(self.store, task.plan, index))) for index in indexes]
-
-    async def planned_host(self, task: HostTask) -> PlannedHost:
-        """The host as it was planned; a thread reads the store, if it has to be read at all."""
-        known = known_host(task.plan, task.index)
-        if known is not None:
-            return known
-        return await asyncio.to_thread(load_host, self.store, task.plan, task.index)
 
     async def _ask(self, operation: str) -> MayBegin:
         # One that was terminated still answers what it was asked last; nothing may begin for it.
@@ -377,25 +374,25 @@ class Activities:
 
     async def _look_for_freezes(self, task: WatchTask, handle: WorkflowHandle[Any, Any]) -> None:
         """Read whether something is frozen, beside the gates."""
-        whole = await asyncio.to_thread(load_plan, self.store, task.plan)
+        whole = await self._whole(task.plan)
 
         async def tell(told: FreezesTold) -> None:
             await handle.signal(messages.FREEZES_SEEN, told)
 
-        await FreezeWatch(task, concerned(whole), self.freezes, tell).run()
+        await FreezeWatch(task, whole.whom, self.freezes, tell).run()
 
     async def _follow(self, task: WatchTask, plan: Plan, handle: WorkflowHandle[Any, Any]) -> None:
         """Follow the fleet's catalog beside the gates, where its inventory has one."""
         source = plan.where.inventory
         if not plan.budget.follow or not isinstance(source, ConsulInventory):
             return
-        whole = await asyncio.to_thread(load_plan, self.store, task.plan)
+        whole = await self._whole(task.plan)
 
         async def tell(told: FleetTold) -> None:
             await handle.signal(messages.FLEET_SEEN, told)
 
         async with listings_of(source) as listings:
-            await FleetWatch(task, [host.name for host in whole.hosts], listings, tell).run()
+            await FleetWatch(task, whole.names, listings, tell).run()
 
     # ------------------------------------------------------------ leases
 
@@ -564,6 +561,15 @@ def _warmth(rule: WarmRule, name: str, documents: Documents, edges: Edges) -> Wa
     source = documents.source(gate.source)
     metrics, limit = edges.metrics_of(source), source.timeout
     return warmth(rule, name, gate, metrics, limit=limit, source=source.address)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What is known of a plan once all its hosts were read: small, beside the plan itself."""
+
+    course: Course
+    names: tuple[str, ...]
+    whom: Concerned
 
 
 @dataclass(slots=True)

@@ -119,8 +119,13 @@ async def _read(task: RereadTask) -> RereadAnswer:
     return answer
 
 
+def root(error: BaseException) -> BaseException:
+    """What it all began with."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def _cause(error: ActivityError) -> str:
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause = root(error)
     return str(cause) or type(cause).__name__

@@ -71,7 +71,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.plan import Course, Merged
     from guardrail_workflows.clock import Clock
     from guardrail_workflows.keeping import Keeper
-    from guardrail_workflows.read_again import look_again, read_again
+    from guardrail_workflows.read_again import look_again, read_again, root
     from guardrail_workflows.recorder import Recorder
     from guardrail_workflows.signed import signer_of
 
@@ -514,7 +514,5 @@ def _unplanned(given: RolloutInput) -> Course:
 
 def _cause(error: ActivityError) -> str:
     """What ended an activity, in words."""
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause = root(error)
     return f"{type(cause).__name__}: {cause}"
