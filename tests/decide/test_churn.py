@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from told import Told
 
 from guardrail.decide import catalog, catalog_holds, limits
 from guardrail.decide.bits import bit
@@ -15,8 +16,6 @@ from guardrail.model.common import Origin
 from guardrail.model.operation import (
     Commanded,
     FleetSeen,
-    GateJudged,
-    HostAnswered,
     Started,
     State,
     Ticked,
@@ -25,7 +24,6 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Caps
 from guardrail.simulation.world import through_json
-from guardrail.twins import Turn, judgement
 
 from builders import course
 
@@ -38,47 +36,20 @@ def budget(*limits, leaving=((0, 12),), grace=10.0, good_for=20.0):
     return Budget(follow=True, grace=grace, good_for=good_for, churn=limits, leaving=leaving)
 
 
-class Told:
-    """An operation that is told one event after another, and what it asked for."""
+class Counting(Told):
+    """With a budget of departures, and a catalog that is followed."""
 
     def __init__(self, told=(SIX,), *, hosts=12, bake=30.0, leaving=((0, 12),), start=True):
         plan = course(hosts, caps=Caps(9, 9, 3, 0), bake=bake)
         plan = replace(plan, budget=budget(*told, leaving=leaving))
-        self.state, self.asked, self.now, self.wake = State(plan, "x"), [], T0, None
-        self(Started(T0))
+        super().__init__(plan, T0)
         if start:
-            self.good(T0 + 1)
+            self.judged(T0 + 1)
             self.seen(T0 + 1)
-
-    def __call__(self, event):
-        self.now = event.at
-        decision = decide(self.state, event)
-        self.state, self.wake = decision.state, decision.wake_at
-        self.asked += [act.index for act in decision.actions if act.kind == "begin_host"]
-        return self
-
-    def good(self, at):
-        for rule in self.state.course.gates:
-            told = judgement(Turn(at, rule.name, "pass"))
-            self(GateJudged(at, self.state.watch_turn, told))
 
     def seen(self, at, *left, problem="", index=7):
         gone = tuple(Departure(at, name, number) for number, name in left)
         return self(FleetSeen(at, self.state.watch_turn, problem, index, gone))
-
-    def answer(self, at, index, outcome="changed"):
-        turn = self.state.flight(index).turn
-        return self(HostAnswered(at, index, turn, outcome, f"host-{index:03d}"))
-
-    def tick_until(self, at):
-        """Time passes, and whenever it asks to be woken it is."""
-        while self.wake is not None and self.wake <= at:
-            self(Ticked(self.wake))
-        return self(Ticked(at))
-
-    @property
-    def holds(self):
-        return [hold.name for hold in self.state.holds]
 
 
 def others(count, first=-1):
@@ -89,50 +60,50 @@ def others(count, first=-1):
 
 
 def test_nothing_begins_before_the_catalog_was_told():
-    told = Told(start=False)
-    told.good(T0 + 1)
+    told = Counting(start=False)
+    told.judged(T0 + 1)
     assert told.asked == []
     told.seen(T0 + 2)
     assert told.asked
 
 
 def test_no_more_hosts_are_asked_than_may_leave():
-    told = Told()
+    told = Counting()
     assert told.asked == [0, 1, 2, 3, 4, 5]
     assert told.holds == []
     assert may_begin(told.state), "those that were asked may begin: nothing has left yet"
 
 
 def test_what_others_took_is_not_there_for_us():
-    told = Told(start=False)
+    told = Counting(start=False)
     told.seen(T0 + 1, *others(4))
-    told.good(T0 + 1)
+    told.judged(T0 + 1)
     assert told.asked == [0, 1]
 
 
 def test_hosts_that_stay_registered_need_no_budget():
-    told = Told(leaving=((0, 3),), start=False)
+    told = Counting(leaving=((0, 3),), start=False)
     told.seen(T0 + 1, *others(4))
-    told.good(T0 + 1)
+    told.judged(T0 + 1)
     assert told.asked == [0, 1, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_a_departure_that_was_expected_is_one_not_two():
-    told = Told()
+    told = Counting()
     told.seen(T0 + 3, (0, "host-000"), (1, "host-001"))
     assert len(catalog.within(told.state, SIX, told.now)) == 6
     assert len(catalog.seen_within(told.state, SIX, told.now)) == 2
 
 
 def test_the_same_departure_told_twice_is_one():
-    told = Told(start=False)
+    told = Counting(start=False)
     told.seen(T0 + 1, *others(2))
     told(FleetSeen(T0 + 2, told.state.watch_turn, left=(Departure(T0 + 1, "other-0"),)))
     assert len(catalog.seen_within(told.state, SIX, told.now)) == 2
 
 
 def test_of_two_that_are_expected_of_one_host_the_newer_one_has_left():
-    told = Told()
+    told = Counting()
     told.answer(T0 + 2, 0, "unknown")
     told(Commanded(T0 + 3, "retry", "bob"))
     told.tick_until(T0 + 40)
@@ -145,21 +116,21 @@ def test_of_two_that_are_expected_of_one_host_the_newer_one_has_left():
 
 
 def test_a_host_that_leaves_twice_has_left_twice():
-    told = Told()
+    told = Counting()
     told.seen(T0 + 3, (0, "host-000"))
     told.seen(T0 + 4, (0, "host-000"))
     assert len(catalog.seen_within(told.state, SIX, told.now)) == 2
 
 
 def test_a_host_that_was_not_begun_gives_its_place_back():
-    told = Told()
+    told = Counting()
     told.answer(T0 + 2, 0, "not_begun")
     assert told.asked == [0, 1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("outcome", ["changed", "failed", "unknown"])
 def test_a_host_that_may_have_left_keeps_its_place(outcome):
-    told = Told()
+    told = Counting()
     told.answer(T0 + 2, 0, outcome)
     assert len(catalog.within(told.state, SIX, told.now)) == 6
     assert told.asked == [0, 1, 2, 3, 4, 5]
@@ -167,7 +138,7 @@ def test_a_host_that_may_have_left_keeps_its_place(outcome):
 
 def test_a_host_that_stands_ready_for_long_keeps_its_place_until_it_has_left():
     """Asked long ago, it may leave at any moment: two of them must not leave with two new ones."""
-    told = Told((ChurnLimit(2, 60.0, ORIGIN),))
+    told = Counting((ChurnLimit(2, 60.0, ORIGIN),))
     assert told.asked == [0, 1]
     told.tick_until(T0 + 300)
     assert told.asked == [0, 1]
@@ -180,7 +151,7 @@ def test_a_host_that_stands_ready_for_long_keeps_its_place_until_it_has_left():
 
 
 def test_departures_of_an_ended_watch_count_and_its_silence_does_not():
-    told = Told()
+    told = Counting()
     old = told.state.watch_turn
     told(WatcherLost(T0 + 2, old, "gone"))
     gone = tuple(Departure(T0 + 1.5, name) for _, name in others(2))
@@ -193,7 +164,7 @@ def test_departures_of_an_ended_watch_count_and_its_silence_does_not():
 
 
 def test_a_budget_that_others_use_up_holds_with_their_names_and_times():
-    told = Told((ChurnLimit(2, 600.0, ORIGIN),), leaving=())
+    told = Counting((ChurnLimit(2, 600.0, ORIGIN),), leaving=())
     told.seen(T0 + 5, (-1, "other-0"), (3, "host-003"))
     hold = told.state.hold("limit:churn")
     assert hold.reasons == (
@@ -206,7 +177,7 @@ def test_a_budget_that_others_use_up_holds_with_their_names_and_times():
 
 
 def test_the_hold_ends_when_there_is_room_and_then_a_bake_comes_first():
-    told = Told((ChurnLimit(2, 600.0, ORIGIN),), leaving=())
+    told = Counting((ChurnLimit(2, 600.0, ORIGIN),), leaving=())
     for index in told.asked[:]:
         told.answer(T0 + 3, index)
     began = len(told.asked)
@@ -228,7 +199,7 @@ def test_the_hold_ends_when_there_is_room_and_then_a_bake_comes_first():
 
 
 def test_our_own_restarts_use_the_budget_up_too_and_it_goes_on_by_itself():
-    told = Told((ChurnLimit(2, 100.0, ORIGIN),), hosts=4, bake=5.0)
+    told = Counting((ChurnLimit(2, 100.0, ORIGIN),), hosts=4, bake=5.0)
     assert told.asked == [0, 1]
     told.seen(T0 + 2, (0, "host-000"), (1, "host-001"))
     assert told.holds == ["limit:churn"]
@@ -240,7 +211,7 @@ def test_our_own_restarts_use_the_budget_up_too_and_it_goes_on_by_itself():
 
 
 def test_a_limit_that_comes_later_counts_who_left_before():
-    told = Told(())
+    told = Counting(())
     told.seen(T0 + 5, *others(2))
     budget_ = replace(told.state.course.budget, churn=(ChurnLimit(2, 60.0, ORIGIN),))
     told.state = replace(told.state, course=replace(told.state.course, budget=budget_))
@@ -250,7 +221,7 @@ def test_a_limit_that_comes_later_counts_who_left_before():
 
 def test_two_limits_hold_both():
     quick, slow = ChurnLimit(2, 10.0, ORIGIN), ChurnLimit(3, 600.0, ORIGIN)
-    told = Told((quick, slow))
+    told = Counting((quick, slow))
     assert told.asked == [0, 1]
     told.answer(T0 + 2, 0).answer(T0 + 2, 1)
     told.tick_until(T0 + 13)
@@ -258,7 +229,7 @@ def test_two_limits_hold_both():
 
 
 def test_going_back_is_within_the_budget_too():
-    told = Told((ChurnLimit(2, 600.0, ORIGIN),))
+    told = Counting((ChurnLimit(2, 600.0, ORIGIN),))
     told.answer(T0 + 2, 0).answer(T0 + 2, 1)
     told.seen(T0 + 3, (0, "host-000"), (1, "host-001"))
     told(Commanded(T0 + 4, "rollback", "bob"))
@@ -270,7 +241,7 @@ def test_going_back_is_within_the_budget_too():
 
 
 def test_it_is_said_that_it_goes_on_by_itself_and_nothing_refused_is_advised():
-    told = Told((ChurnLimit(1, 600.0, ORIGIN),), leaving=())
+    told = Counting((ChurnLimit(1, 600.0, ORIGIN),), leaving=())
     told.seen(T0 + 5, *others(1))
     said = advice(told.state)
     assert "by itself" in said[0]
@@ -282,7 +253,7 @@ def test_it_is_said_that_it_goes_on_by_itself_and_nothing_refused_is_advised():
 
 
 def test_a_silent_catalog_stops_at_once_and_holds_after_its_grace():
-    told = Told((ChurnLimit(2, 5.0, ORIGIN),))
+    told = Counting((ChurnLimit(2, 5.0, ORIGIN),))
     before = told.asked[:]
     told.seen(T0 + 2, problem="Consul at x: connection refused")
     told.answer(T0 + 3, 0)
@@ -295,7 +266,7 @@ def test_a_silent_catalog_stops_at_once_and_holds_after_its_grace():
 
 
 def test_a_catalog_that_answers_again_must_do_so_for_a_while():
-    told = Told()
+    told = Counting()
     told.seen(T0 + 2, problem="silent")
     told.tick_until(T0 + 20)
     told.seen(T0 + 30)
@@ -306,8 +277,8 @@ def test_a_catalog_that_answers_again_must_do_so_for_a_while():
 
 
 def test_a_watch_that_never_tells_of_the_catalog_holds():
-    told = Told(start=False)
-    told.good(T0 + 1)
+    told = Counting(start=False)
+    told.judged(T0 + 1)
     told.tick_until(T0 + 11)
     assert told.holds == ["evidence:catalog"]
 
@@ -323,7 +294,7 @@ def test_no_catalog_is_needed_where_none_is_followed():
 
 
 def test_departures_are_carried_and_the_catalog_is_looked_at_anew():
-    told = Told()
+    told = Counting()
     told.seen(T0 + 3, (0, "host-000"), *others(3), index=99)
     carried = through_json(pack(told.state))
     again = unpack(carried, told.state.course)
@@ -336,7 +307,7 @@ def test_departures_are_carried_and_the_catalog_is_looked_at_anew():
 
 
 def test_what_is_remembered_is_bounded():
-    told = Told()
+    told = Counting()
     for n in range(50):
         told.seen(T0 + 2 + n / 100, *[(-1, f"n{n}-{k}") for k in range(20)])
     assert len(told.state.catalog.departures) <= 2 * 6 + catalog.KEPT

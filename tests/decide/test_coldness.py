@@ -4,19 +4,18 @@ from dataclasses import replace
 
 import pytest
 from plan_builders import amount, gate, hosts, percent, plan, policy
+from told import Told
 
 from guardrail.decide import coldness
 from guardrail.decide.bits import members
 from guardrail.decide.carry import pack, unpack
 from guardrail.decide.plan import course_of
-from guardrail.decide.transition import decide
 from guardrail.model.budget import Budget, ColdLimit, WarmRule
 from guardrail.model.common import Origin
-from guardrail.model.operation import Commanded, GateJudged, HostAnswered, Started, State, Ticked
+from guardrail.model.operation import Commanded
 from guardrail.model.plan import Caps
 from guardrail.model.policy import Match, WarmUp
 from guardrail.simulation.world import through_json
-from guardrail.twins import Turn, judgement
 
 from builders import course
 
@@ -24,65 +23,40 @@ ORIGIN = Origin("policy cache", "cache.yaml", 9)
 T0 = 1000.0
 
 
-class Told:
-    """An operation that is told one event after another, and what it asked for."""
+class Cooling(Told):
+    """With limits on how many hosts may be cold at once."""
 
     def __init__(self, *cold, warm=(), hosts=6, bake=30.0, failures=0):
         made = course(hosts, caps=Caps(9, 9, 3, failures), bake=bake)
         limits = tuple(ColdLimit(most, spans, ORIGIN) for most, spans in cold)
         rules = tuple(WarmRule("warm", 900.0, spans, ORIGIN) for spans in warm)
         budget = Budget(cold=limits, warm=rules)
-        self.state, self.asked, self.wake = State(replace(made, budget=budget), "x"), [], None
-        self(Started(T0))
+        super().__init__(replace(made, budget=budget), T0)
         self.judged(T0 + 1)
-
-    def __call__(self, event):
-        decision = decide(self.state, event)
-        self.state, self.wake = decision.state, decision.wake_at
-        self.asked += [act.index for act in decision.actions if act.kind == "begin_host"]
-        return self
-
-    def judged(self, at, verdict="pass"):
-        for rule in self.state.course.gates:
-            told = judgement(Turn(at, rule.name, verdict))
-            self(GateJudged(at, self.state.watch_turn, told))
-
-    def answer(self, at, index, outcome="changed"):
-        turn = self.state.flight(index).turn
-        return self(HostAnswered(at, index, turn, outcome, f"host-{index:03d}"))
-
-    def tick_until(self, at):
-        while self.wake is not None and self.wake <= at:
-            self(Ticked(self.wake))
-        return self(Ticked(at))
 
     @property
     def cold(self):
         return list(members(self.state.cold))
-
-    @property
-    def holds(self):
-        return [hold.name for hold in self.state.holds]
 
 
 ALL = ((0, 6),)
 
 
 def test_no_more_hosts_are_asked_than_may_be_cold():
-    told = Told((2, ALL))
+    told = Cooling((2, ALL))
     assert told.asked == [0, 1]
     assert told.cold == [0, 1]
 
 
 def test_a_host_is_warm_once_its_work_has_ended_with_its_gate():
-    told = Told((1, ALL), warm=(ALL,))
+    told = Cooling((1, ALL), warm=(ALL,))
     told.answer(T0 + 100, 0)
     assert told.asked == [0, 1]
     assert told.cold == [1]
 
 
 def test_without_such_a_gate_it_is_warm_after_a_bake_in_the_middle_of_the_wave():
-    told = Told((2, ALL))
+    told = Cooling((2, ALL))
     told.answer(T0 + 5, 0)
     assert told.asked == [0, 1], "host 0 serves, and is cold"
     told.answer(T0 + 10, 1)
@@ -96,7 +70,7 @@ def test_without_such_a_gate_it_is_warm_after_a_bake_in_the_middle_of_the_wave()
 
 
 def test_a_bake_that_is_not_good_warms_nobody():
-    told = Told((2, ALL))
+    told = Cooling((2, ALL))
     told.answer(T0 + 5, 0).answer(T0 + 6, 1)
     told.judged(T0 + 20, "inconclusive")
     told.tick_until(T0 + 25)
@@ -108,7 +82,7 @@ def test_a_bake_that_is_not_good_warms_nobody():
 
 
 def test_a_bake_of_no_seconds_goes_through():
-    told = Told((1, ALL), bake=0.0)
+    told = Cooling((1, ALL), bake=0.0)
     for index in range(6):
         told.answer(T0 + 10 + index, index)
     assert told.state.phase == "completed"
@@ -116,24 +90,24 @@ def test_a_bake_of_no_seconds_goes_through():
 
 
 def test_every_limit_holds_for_its_own_hosts():
-    told = Told((1, ((0, 3),)), (2, ((3, 6),)))
+    told = Cooling((1, ((0, 3),)), (2, ((3, 6),)))
     assert told.asked == [0, 3, 4]
 
 
 def test_hosts_of_no_limit_are_passed_on_to():
-    told = Told((1, ((0, 4),)))
+    told = Cooling((1, ((0, 4),)))
     assert told.asked == [0, 4, 5]
 
 
 @pytest.mark.parametrize("outcome", ["not_begun", "blocked", "credentials", "gone"])
 def test_a_host_that_was_not_restarted_is_not_cold(outcome):
-    told = Told((2, ALL))
+    told = Cooling((2, ALL))
     told.answer(T0 + 5, 0, outcome)
     assert 0 not in told.cold
 
 
 def test_a_failed_host_stays_cold_until_a_person_deals_with_it_and_takes_no_more_when_retried():
-    told = Told((1, ALL), failures=3)
+    told = Cooling((1, ALL), failures=3)
     told.answer(T0 + 5, 0, "failed")
     assert told.holds == ["limit:coldCapacity"]
     hold = told.state.hold("limit:coldCapacity")
@@ -148,7 +122,7 @@ def test_a_failed_host_stays_cold_until_a_person_deals_with_it_and_takes_no_more
 
 
 def test_a_skipped_host_is_warm_after_the_next_bake():
-    told = Told((1, ALL), failures=3)
+    told = Cooling((1, ALL), failures=3)
     told.answer(T0 + 5, 0, "failed")
     told(Commanded(T0 + 10, "skip", "bob"))
     told.tick_until(T0 + 50)
@@ -156,7 +130,7 @@ def test_a_skipped_host_is_warm_after_the_next_bake():
 
 
 def test_going_back_makes_hosts_cold_too():
-    told = Told((1, ALL))
+    told = Cooling((1, ALL))
     told.answer(T0 + 5, 0)
     told(Commanded(T0 + 6, "rollback", "bob"))
     told.tick_until(T0 + 100)
@@ -165,13 +139,13 @@ def test_going_back_makes_hosts_cold_too():
 
 
 def test_who_is_cold_is_carried():
-    told = Told((2, ALL))
+    told = Cooling((2, ALL))
     again = unpack(through_json(pack(told.state)), told.state.course)
     assert again.cold == told.state.cold == 0b11
 
 
 def test_no_limit_no_cold_hosts():
-    told = Told()
+    told = Cooling()
     assert told.asked == list(range(6))
     assert told.state.cold == 0
     assert not coldness.bake_helps(told.state)

@@ -7,27 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plan_builders import amount, found, hosts, policy, request
+from told import Told
 
 from guardrail.decide import downs, limits
 from guardrail.decide.bits import bit
 from guardrail.decide.budget import more_than_chance
 from guardrail.decide.explain import advice
 from guardrail.decide.plan import course_of, make_plan
-from guardrail.decide.transition import decide, may_begin
+from guardrail.decide.transition import may_begin
 from guardrail.model.budget import Budget, Fallen
 from guardrail.model.fleet import ConsulInventory, Fleet
 from guardrail.model.operation import (
     Commanded,
     FleetSeen,
-    GateJudged,
-    HostAnswered,
-    Started,
-    State,
-    Ticked,
 )
 from guardrail.model.plan import Caps
 from guardrail.model.policy import Match
-from guardrail.twins import Turn, judgement
 
 from builders import course
 
@@ -35,22 +30,13 @@ T0 = 1_700_000_000.0
 CONSUL = Fleet("cache", ConsulInventory("http://127.0.0.1:8500", "memcached"))
 
 
-class Told:
-    """An operation that is told one event after another, and what it asked for."""
+class Watching(Told):
+    """With a catalog that shows which hosts are down."""
 
     def __init__(self, plan):
-        self.state, self.asked, self.wake = State(plan, "x"), [], None
-        self(Started(T0))
-        for rule in plan.gates:
-            told = judgement(Turn(T0 + 1, rule.name, "pass"))
-            self(GateJudged(T0 + 1, self.state.watch_turn, told))
+        super().__init__(plan, T0)
+        self.judged(T0 + 1)
         self.down(T0 + 1)
-
-    def __call__(self, event):
-        decision = decide(self.state, event)
-        self.state, self.wake = decision.state, decision.wake_at
-        self.asked += [act.index for act in decision.actions if act.kind == "begin_host"]
-        return self
 
     def down(self, at, *which):
         """The catalog shows these hosts down."""
@@ -60,19 +46,6 @@ class Told:
         turn = self.state.watch_turn
         return self(FleetSeen(at, turn, index=7, down=f"{shown:x}", fallen=fallen))
 
-    def answer(self, at, index, outcome="changed"):
-        turn = self.state.flight(index).turn
-        return self(HostAnswered(at, index, turn, outcome, f"host-{index:03d}"))
-
-    def tick_until(self, at):
-        while self.wake is not None and self.wake <= at:
-            self(Ticked(self.wake))
-        return self(Ticked(at))
-
-    @property
-    def holds(self):
-        return [hold.name for hold in self.state.holds]
-
 
 def usual(*ends, critical=(), falls=0, caps=None, **more):
     plan = course(*(ends or (12,)), caps=caps or Caps(2, 2, 3, 0), **more)
@@ -80,7 +53,7 @@ def usual(*ends, critical=(), falls=0, caps=None, **more):
 
 
 def test_a_cache_critical_host_that_goes_down_holds_at_once():
-    told = Told(usual(critical=((8, 12),)))
+    told = Watching(usual(critical=((8, 12),)))
     told.down(T0 + 2, 9)
     hold = told.state.hold("limit:down")
     assert hold.reasons == (
@@ -91,7 +64,7 @@ def test_a_cache_critical_host_that_goes_down_holds_at_once():
 
 
 def test_another_host_that_goes_down_counts_and_holds_nothing():
-    told = Told(usual(critical=((8, 12),)))
+    told = Watching(usual(critical=((8, 12),)))
     assert told.asked == [0, 1]
     told.down(T0 + 2, 5)
     told.answer(T0 + 3, 0)
@@ -102,7 +75,7 @@ def test_another_host_that_goes_down_counts_and_holds_nothing():
 
 
 def test_a_host_down_counts_in_its_domain():
-    told = Told(usual(caps=Caps(4, 1, 3, 0)))  # host i is of domain i % 3
+    told = Watching(usual(caps=Caps(4, 1, 3, 0)))  # host i is of domain i % 3
     assert told.asked == [0, 1, 2]
     told.down(T0 + 2, 3)
     told.answer(T0 + 3, 0).answer(T0 + 3, 1)
@@ -112,7 +85,7 @@ def test_a_host_down_counts_in_its_domain():
 
 def test_a_changed_host_that_dies_holds_at_once():
     """NVSentinel#1764, the engine's part."""
-    told = Told(usual())
+    told = Watching(usual())
     told.answer(T0 + 5, 0)
     told.down(T0 + 30, 0)
     assert told.holds == ["limit:down"]
@@ -120,7 +93,7 @@ def test_a_changed_host_that_dies_holds_at_once():
 
 
 def test_long_after_its_change_a_host_is_one_of_the_others():
-    told = Told(usual())
+    told = Watching(usual())
     told.answer(T0 + 5, 0)
     told.tick_until(T0 + 1000)
     for index in range(1, 4):
@@ -132,7 +105,7 @@ def test_long_after_its_change_a_host_is_one_of_the_others():
 
 
 def test_hosts_that_we_took_away_are_not_down():
-    told = Told(usual(critical=((0, 12),)))
+    told = Watching(usual(critical=((0, 12),)))
     told.down(T0 + 2, 0, 1)
     assert told.holds == []
     assert limits.room(told.state) == 0
@@ -141,7 +114,7 @@ def test_hosts_that_we_took_away_are_not_down():
 
 
 def test_an_older_view_is_not_believed_of_a_host_that_has_just_answered():
-    told = Told(usual(critical=((0, 12),)))
+    told = Watching(usual(critical=((0, 12),)))
     told.answer(T0 + 5, 0)
     told.down(T0 + 5.5, 0)
     assert told.holds == []
@@ -150,7 +123,7 @@ def test_an_older_view_is_not_believed_of_a_host_that_has_just_answered():
 
 
 def test_the_hold_ends_when_they_serve_again_and_then_a_bake_comes_first():
-    told = Told(usual(critical=((0, 12),)))
+    told = Watching(usual(critical=((0, 12),)))
     told.answer(T0 + 3, 0).answer(T0 + 3, 1)
     before = len(told.asked)
     told.down(T0 + 10, 9)
@@ -167,7 +140,7 @@ def test_the_hold_ends_when_they_serve_again_and_then_a_bake_comes_first():
 
 
 def test_a_person_may_go_on_without_a_host_that_stays_down_and_it_still_counts():
-    told = Told(usual(critical=((0, 12),)))
+    told = Watching(usual(critical=((0, 12),)))
     told.answer(T0 + 3, 0).answer(T0 + 3, 1)
     told.down(T0 + 10, 9)
     told(Commanded(T0 + 20, "resume", "bob"))
@@ -179,7 +152,7 @@ def test_a_person_may_go_on_without_a_host_that_stays_down_and_it_still_counts()
 
 
 def test_one_that_came_back_and_falls_again_holds_again():
-    told = Told(usual(critical=((0, 12),)))
+    told = Watching(usual(critical=((0, 12),)))
     told.down(T0 + 10, 9)
     told(Commanded(T0 + 20, "resume", "bob"))
     told.down(T0 + 30)
@@ -188,7 +161,7 @@ def test_one_that_came_back_and_falls_again_holds_again():
 
 
 def test_more_than_chance_within_an_hour_hold():
-    told = Told(usual(falls=3, caps=Caps(9, 9, 3, 0), bake=5.0))
+    told = Watching(usual(falls=3, caps=Caps(9, 9, 3, 0), bake=5.0))
     told.down(T0 + 10, 9).down(T0 + 20, 9, 10)
     assert told.holds == []
     told.down(T0 + 30, 9, 10, 11)
@@ -205,14 +178,14 @@ def test_more_than_chance_within_an_hour_hold():
 
 
 def test_hosts_that_fell_long_ago_and_are_down_still_are_no_news():
-    told = Told(usual(falls=2, caps=Caps(9, 9, 3, 0)))
+    told = Watching(usual(falls=2, caps=Caps(9, 9, 3, 0)))
     told.down(T0 + 10, 9)
     told.down(T0 + 5000, 9, 10)
     assert "limit:down" not in told.holds
 
 
 def test_a_fall_ends_no_limit_when_it_turns_back():
-    told = Told(usual(critical=((8, 12),)))
+    told = Watching(usual(critical=((8, 12),)))
     told.answer(T0 + 3, 0)
     told.down(T0 + 10, 9)
     told(Commanded(T0 + 20, "rollback", "bob"))
@@ -268,7 +241,7 @@ def test_with_them_out_of_the_way_it_starts_and_the_first_changed_host_that_dies
     course_ = course_of(plan, "sha256:x")
     assert course_.budget.critical == ((0, 285),)
     bare = course(285, caps=course_.caps, domains=course_.domains, down=course_.down)
-    told = Told(replace(bare, budget=course_.budget))
+    told = Watching(replace(bare, budget=course_.budget))
     first = told.asked[0]
     told.answer(T0 + 9, first)
     told.down(T0 + 60, first)

@@ -377,6 +377,17 @@ def engine_on(lab: Lab, folder: Path, source: Path = HERE / "source") -> Iterato
         engine.close()
 
 
+@contextlib.contextmanager
+def engine_with(lab: Lab, folder: Path, **more: str) -> Iterator[Engine]:
+    """An engine whose documents are those of `source` and these, by the file that they go to."""
+    source = copied(lab, HERE / "source", folder / "documents")
+    for name, text in more.items():
+        with (source / f"{name}.yaml").open("a") as file:
+            file.write(filled(lab, text))
+    with engine_on(lab, folder / "engine", source) as running:
+        yield running
+
+
 def report(figure: str) -> None:
     """A measured figure, for who reads the tests' output (pytest -rP)."""
     sys.stdout.write(f"\nmeasured: {figure}\n")

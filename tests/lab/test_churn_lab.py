@@ -5,14 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 from lab.engine_rig import (
-    HERE,
     PERMITTED,
     Engine,
     begun,
     clock_of,
-    copied,
-    engine_on,
-    filled,
+    engine_with,
     holds,
     now,
     report,
@@ -44,11 +41,7 @@ spec:
 @pytest.fixture(scope="module")
 def counting(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine with a policy that limits churn."""
-    folder = tmp_path_factory.mktemp("counting")
-    source = copied(lab, HERE / "source", folder / "documents")
-    with (source / "policies.yaml").open("a") as policies:
-        policies.write(filled(lab, POLICY))
-    with engine_on(lab, folder / "engine", source) as running:
+    with engine_with(lab, tmp_path_factory.mktemp("counting"), policies=POLICY) as running:
         yield running
 
 

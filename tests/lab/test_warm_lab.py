@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from lab.engine_rig import HERE, Engine, begun, copied, engine_on, filled, report
+from lab.engine_rig import Engine, begun, engine_with, report
 from lab.rig import Lab
 
 pytestmark = pytest.mark.lab
@@ -53,14 +53,10 @@ spec:
 @pytest.fixture(scope="module")
 def warming(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine with policies that wait for hosts to be warm."""
+    answers = GATE.replace("NAME", "cache-answers").replace("ABOVE", "0.5")
+    never = GATE.replace("NAME", "never-warm").replace("ABOVE", "2")
     folder = tmp_path_factory.mktemp("warming")
-    source = copied(lab, HERE / "source", folder / "documents")
-    with (source / "policies.yaml").open("a") as policies:
-        policies.write(filled(lab, POLICIES))
-    with (source / "gates.yaml").open("a") as gates:
-        gates.write(GATE.replace("NAME", "cache-answers").replace("ABOVE", "0.5"))
-        gates.write(GATE.replace("NAME", "never-warm").replace("ABOVE", "2"))
-    with engine_on(lab, folder / "engine", source) as running:
+    with engine_with(lab, folder, policies=POLICIES, gates=answers + never) as running:
         yield running
 
 

@@ -7,7 +7,6 @@ import asyncio
 import time
 
 import pytest
-import pytest_asyncio
 from crash.fleet import HostFleet, now
 from edges.http_part import Answer, serving
 from real_worker import parts, worker
@@ -22,18 +21,10 @@ from guardrail.files.planfile import load_head
 from guardrail.model.freeze import FREEZES_ID, Freeze, Lift
 from guardrail_workflows import frozen
 
-from engine import real_server
-
 pytestmark = pytest.mark.temporal
 QUICK = 0.3
 SETTLED = 2.3
 ICE = Freeze("ice", "the site is slow", "bea", 0.0)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pytest
-import pytest_asyncio
 from leasing_world import Leasing, begin, needing
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
@@ -37,12 +36,6 @@ from engine import real_server
 
 pytestmark = pytest.mark.temporal
 ONE = Share(1, 1, 1)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 @pytest.fixture(autouse=True)

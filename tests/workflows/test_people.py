@@ -4,22 +4,15 @@ import time
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 from temporalio.client import WorkflowUpdateFailedError
 from test_rollout import HERE, course, lines_of
 
 from guardrail.model.plan import ApprovalPoint, Limit, Word
 
-from engine import World, operation, real_server
+from engine import World, operation
 
 pytestmark = pytest.mark.temporal
 TWO = (ApprovalPoint("start", 0, 2, True, HERE),)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 async def refused(saying) -> str:

@@ -4,7 +4,6 @@ import time
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
@@ -16,15 +15,9 @@ from guardrail.model.journal import HostsReread
 from guardrail.model.operation import HostFound
 from guardrail_workflows.read_again import WINDOW, windows
 
-from engine import World, operation, real_server
+from engine import World, operation
 
 pytestmark = pytest.mark.temporal
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 def held(name):

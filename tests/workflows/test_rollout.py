@@ -5,7 +5,6 @@ import contextlib
 from dataclasses import dataclass, field, replace
 
 import pytest
-import pytest_asyncio
 from temporalio import activity
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 
@@ -16,16 +15,10 @@ from guardrail.model.messages import HostAnswer, HostTask, MayBegin, Status
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
 from guardrail_workflows.permits import VALID, Permits
 
-from engine import World, operation, real_server
+from engine import World, operation
 
 pytestmark = pytest.mark.temporal
 HERE = Origin("policy test", "test.yaml", 1)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 def course(*ends, approvals=(), bake=0.2, by="person", unavailable=2):

@@ -1,7 +1,6 @@
 """A shadow on a real Temporal with real hosts: all of it happens, and nothing is changed."""
 
 import pytest
-import pytest_asyncio
 from cli.cli_engine import line
 from crash.fleet import OLD, HostFleet
 from real_worker import parts, worker
@@ -14,16 +13,8 @@ from guardrail.edges.temporal import Operations
 from guardrail.model import messages
 from guardrail_workflows import activities
 
-from engine import real_server
-
 pytestmark = pytest.mark.temporal
 TAKES = 0.6
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 @pytest.fixture(scope="module")

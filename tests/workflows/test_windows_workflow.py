@@ -8,25 +8,18 @@ import time
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 
 from guardrail.decide.chain import check
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
 from guardrail.model.common import Origin
 from guardrail.model.plan import Caps, Course, GateRule, Wave
 
-from engine import World, operation, real_server
+from engine import World, operation
 
 pytestmark = pytest.mark.temporal
 HERE = Origin("policy test", "test.yaml", 1)
 CLOSES, OPENS, BAKE, LONGEST = 9.0, 12.0, 1.0, 2.0
 LAST = CLOSES - LONGEST - BAKE
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    async with real_server() as env:
-        yield env
 
 
 def course(now, hosts):
