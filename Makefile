@@ -15,7 +15,7 @@ unexport PYTEST_ADDOPTS PYTEST_PLUGINS MYPYPATH
 help:
 	@echo "make demo   the main job on real parts, from set-up to summary (about 5 minutes)"
 	@echo "make test   unit, property, workflow and lab tests (at most 20 minutes)"
-	@echo "make lint   ruff, mypy, import-linter"
+	@echo "make lint   ruff, mypy, import-linter; every test can be collected"
 	@echo "make bench  timings beside a peer;  make prove  repetitions and campaigns"
 	@echo "make lock   pin again after a change of pyproject.toml"
 	@echo "make clean  remove what set-up and runs left in this folder"
@@ -45,6 +45,8 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	@mkdir -p build
+	$(PYTHON) -m pytest --collect-only -qq >build/collected.log || { cat build/collected.log; exit 1; }
 
 bench: tools .venv-bench/.ready
 	$(PYTHON) -m bench

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from test_rollout import course, server  # noqa: F401 - the fixture
+from test_rollout import course
 
 from guardrail.model.plan import Caps
 from guardrail.twins import as_planned
@@ -20,7 +20,7 @@ def asking(*ends, **fields):
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_policies_are_merged_before_each_wave(server):  # noqa: F811
+async def test_policies_are_merged_before_each_wave(server):
     world = World(asking(1, 3, 5), server.client)
     async with operation(server.client, world) as op:
         end = await op.handle.result()
@@ -29,7 +29,7 @@ async def test_policies_are_merged_before_each_wave(server):  # noqa: F811
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_policies_that_cannot_be_read_hold_until_they_can(server):  # noqa: F811
+async def test_policies_that_cannot_be_read_hold_until_they_can(server):
     world = World(asking(1, 3), server.client, policies="policies/base.yaml:3:1: unknown key `x`")
     async with operation(server.client, world) as op:
         status = await op.until(lambda s: "policy" in [hold.name for hold in s.holds])
@@ -42,7 +42,7 @@ async def test_policies_that_cannot_be_read_hold_until_they_can(server):  # noqa
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_became_stricter_applies_also_in_the_next_run(server):  # noqa: F811
+async def test_what_became_stricter_applies_also_in_the_next_run(server):
     plan = asking(1, 3, 6, unavailable=3)
     strict = replace(as_planned(plan, time.time()), caps=Caps(1, 1, 3, 0), wave=1)
     world = World(plan, server.client, policies=strict, takes=0.05)
