@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from guardrail.decide import coldness, downs
+from guardrail.decide import churning, coldness, downs
 from guardrail.decide.bits import has, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Catalog, ChurnLimit, Departure
@@ -52,7 +52,7 @@ def within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]
     A host in flight may still leave, however long ago it was asked: it counts as if it left now.
     """
     since, turns = now - limit.per + EXACT, {flight.turn for flight in state.in_flight}
-    counted = (_may_still(one, turns, now) for one in state.catalog.departures)
+    counted = (_may_still(one, turns, now) for one in churning.counted(state))
     return _in_order(one for one in counted if one.at > since)
 
 

@@ -6,6 +6,7 @@ limit:churn        as many nodes have left it as a limit allows, whoever caused 
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from guardrail.decide import coldness, downs
 from guardrail.decide.bits import members
@@ -113,6 +114,7 @@ def words(limit: ChurnLimit, gone: tuple[Departure, ...]) -> str:
     return f"{left} within {limit.per:g} s, {limit.departures} may ({limit.origin}): {more}{named}"
 
 
+@lru_cache(maxsize=1000)
 def clock(at: float) -> str:
     """A time of day, in UTC."""
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}Z"

@@ -15,7 +15,8 @@ view of it is not believed (the watch tells again what it has told).
 
 import dataclasses
 
-from guardrail.decide.bits import bit, members, span
+from guardrail.decide.bits import bit, has, members, span
+from guardrail.decide.churning import own_doing
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Fallen
 from guardrail.model.operation import FleetSeen, HostAnswered, State
@@ -56,7 +57,7 @@ def of_domain(state: State, domain: int) -> int:
 
 def alarming(state: State) -> int:
     """Those of the newly down that hold at once, unless a person has gone on without them."""
-    down = newly(state) & ~state.down_accepted
+    down = newly(state) & ~state.down_accepted & ~own_doing(state)
     if not down:
         return 0
     spans = state.course.budget.critical
@@ -66,7 +67,9 @@ def alarming(state: State) -> int:
 
 def falls(state: State, now: float) -> tuple[Fallen, ...]:
     """The hosts that went down within the last hour by themselves."""
-    return tuple(one for one in state.catalog.fallen if one.at > now - HOUR and not one.ours)
+    recent = (one for one in state.catalog.fallen if one.at > now - HOUR and not one.ours)
+    own = own_doing(state)
+    return tuple(one for one in recent if not has(own, one.index)) if own else tuple(recent)
 
 
 def too_many(state: State, now: float) -> bool:

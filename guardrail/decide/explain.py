@@ -6,6 +6,7 @@ from dataclasses import replace
 from guardrail.decide import holds, overrides, people, still_true
 from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
+from guardrail.decide.churning import is_the_version
 from guardrail.decide.commands import anyone_stuck, recovered_gates
 from guardrail.decide.freeze_holds import FREEZE
 from guardrail.decide.leasing import LEASE, OWN
@@ -119,9 +120,9 @@ def command_for(state: State, hold: Hold) -> str:
 
 def can_go_back(state: State) -> bool:
     """Whether going back is what most likely helps: the new version is judged bad."""
-    if state.hold(holds.ABORT):
+    if state.hold(holds.ABORT) or state.direction == "back":
         return False
-    bad = bad_version(state) is not None and state.direction == "forward"
+    bad = bad_version(state) is not None or is_the_version(state)
     return bad and state.course.rollback_when != "never" and bool(would_take_back(state, "all"))
 
 

@@ -33,8 +33,10 @@ def note(state: State, at: float, text: str) -> State:
 def raise_hold(state: State, hold: Hold) -> State:
     """The state with this hold; one of the same name keeps its `since`."""
     old = state.hold(hold.name)
-    others = [other for other in state.holds if other.name != hold.name]
     kept = dataclasses.replace(hold, since=old.since) if old else hold
+    if kept == old:
+        return state
+    others = [other for other in state.holds if other.name != hold.name]
     state = replace(state, holds=tuple(sorted([*others, kept], key=lambda h: h.name)))
     return state if old else note(state, hold.since, f"hold {hold.name}: {'; '.join(hold.reasons)}")
 
@@ -70,7 +72,7 @@ def evidence_is_good(state: State) -> bool:
     """Whether every gate that binds in this direction passes now.
 
     A gate that was not judged yet does not. Going back health gates do not bind, and none does
-    once enough people have accepted churn.
+    once enough people have accepted churn, or where the new version itself is the trouble.
     """
     return (
         catalog_is_good(state)
@@ -87,7 +89,8 @@ def gate_binds(state: State, rule: GateRule) -> bool:
     """Whether a gate may stand in the way of the present direction."""
     if state.direction == "forward":
         return True
-    return rule.gate_class == "safety" and len(state.churn_accepted) < BREAK_GLASS
+    before_recovery = state.back_gap is not None or len(state.churn_accepted) >= BREAK_GLASS
+    return rule.gate_class == "safety" and not before_recovery
 
 
 def evidence_due(rule: GateRule, watched: Watched) -> float | None:

@@ -112,7 +112,7 @@ def host_answered(state: State, event: HostAnswered) -> State:
     if flight is None or flight.turn != event.turn:
         return state
     rest = tuple(other for other in state.in_flight if other.index != event.index)
-    state = catalog.answered(replace(state, in_flight=rest), event)
+    state = catalog.answered(replace(state, in_flight=rest, answered_at=event.at), event)
     if state.direction == "back" and flight.direction == "forward":
         return rollback.late_answer(state, event)
     return OUTCOMES[event.outcome](state, event)

@@ -48,9 +48,15 @@ def room(state: State) -> int:
     return most_away(state) - away(state) - downs.total(state)
 
 
+def gap(state: State) -> float:
+    """Seconds between two begins."""
+    pace = caps_now(state).pace * (SLOWED if state.slowed else 1)
+    return max(pace, state.back_gap or 0.0)
+
+
 def next_begin_at(state: State) -> float | None:
     """The earliest time (seconds since the epoch) that the pace allows; None: at once."""
-    pace = caps_now(state).pace * (SLOWED if state.slowed else 1)
+    pace = gap(state)
     if state.last_begin_at is None or not pace:
         return None
     return state.last_begin_at + pace

@@ -8,14 +8,18 @@ never turns round again. What differs from going forward:
     approvals       were asked for the new version; a person or the policy asked for this
     a bake first    every safety gate good for recover.for, before the first host goes back
     any failure     holds: there is no version left to flee to
+    a bad version   one that keeps its hosts leaving the catalog is left before recovery, at a pace
+                    of its own (decide/churning.py)
     break-glass     two people, by their keys, may accept churn in a system that is not well: then
                     gates do not bind, and limits still do
 """
 
 import dataclasses
 
+from guardrail.decide import churning
 from guardrail.decide.bits import bit
 from guardrail.decide.catalog_holds import CATALOG, survives_a_turn
+from guardrail.decide.churning import touched
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import (
     ABORT,
@@ -64,11 +68,6 @@ def recover_for(state: State) -> float:
 
 
 # ---------------------------------------------------------------- which hosts
-
-
-def touched(state: State) -> int:
-    """The hosts that are, or may be, no longer at the former version."""
-    return state.changed | state.failed | state.unknown | state.tried
 
 
 def wave_span(state: State, wave: int) -> int:
@@ -137,6 +136,16 @@ def consider(state: State, now: float) -> State:
     if why is None or not would_take_back(state, "all"):
         return state
     return turn_back(state, now, "all", f"by policy: {why}")
+
+
+def before_recovery(state: State, now: float) -> State:
+    """Turned, with no host begun: the wait for recovery ends where the version is the trouble."""
+    waits = state.direction == "back" and state.turn == state.turned_at_turn
+    if not waits or state.back_gap is not None or (gap := churning.gap(state, now)) is None:
+        return state
+    state = replace(state, back_gap=gap)
+    why = churning.why(state, now)
+    return note(state, now, f"goes back before recovery, a host every {gap:.0f} s: {why}")
 
 
 def bad_version(state: State) -> str | None:
@@ -239,7 +248,7 @@ def came_back(state: State, index: int) -> State:
     """A host is at the former version again."""
     gone = ~bit(index)
     return replace(
-        state,
+        churning.came_back(state, index),
         changed=state.changed & gone,
         tried=state.tried & gone,
         astray=state.astray & gone,

@@ -99,7 +99,8 @@ def look(state: State, now: float) -> State:
     """What must stand now, and whether the policy turns the operation back because of it."""
     if state.phase != "running":
         return state
-    state = catalog_holds.refresh(holds.refresh(state, now), now)
+    state = holds.refresh(rollback.before_recovery(state, now), now)
+    state = catalog_holds.refresh(state, now)
     state = rollback.consider(overriding.settle(state, now), now)
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))

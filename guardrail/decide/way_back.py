@@ -4,10 +4,11 @@ Nothing is changed by asking: the command is obeyed on a copy of the state, by t
 that would obey it in earnest, and what stands then is told.
 """
 
+from guardrail.decide import churning
 from guardrail.decide.bits import bit
 from guardrail.decide.commands import obey, refusal
 from guardrail.decide.holds import gate_binds, passing_since
-from guardrail.decide.limits import SLOWED, most_away
+from guardrail.decide.limits import gap, most_away
 from guardrail.decide.overrides import caps_now
 from guardrail.decide.rollback import binding
 from guardrail.decide.transition import bake_needed, look
@@ -34,7 +35,8 @@ def way_back(state: State, command: Commanded) -> WayBack:
         per_domain=caps.unavailable_per_domain,
         domains=caps.domains_at_once,
         down=sum(state.course.down),
-        pace=caps.pace * (SLOWED if after.slowed else 1),
+        pace=gap(after),
+        before_recovery=churning.why(after, command.at) if after.back_gap is not None else "",
         bake=bake_needed(after),
         gates=tuple(
             GateWait(
@@ -65,8 +67,10 @@ def in_words(way: WayBack) -> tuple[str, ...]:
         return (f"no rollback now: {way.refused}",)
     then = "; then it holds until --scope all, or abort" if way.scope == "wave" else ""
     of = "of the last wave " if way.scope == "wave" else ""
+    why = f"before recovery, since it is the new version: {way.before_recovery}"
     lines = (
         f"takes {_hosts(way.count)} {of}back to the former version, newest first{then}",
+        *([why] if way.before_recovery else []),
         _limits(way),
         _waits(way),
     )

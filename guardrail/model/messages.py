@@ -422,6 +422,7 @@ class WayBack:
     settling: hosts in flight whose answers are waited for. away: hosts away or down at once, of
     which `down` are down already; per_domain, domains: as the plan's caps. pace: seconds between
     two begins. bake: seconds that every gate that binds must pass. holds: what stands in the way.
+    before_recovery: why it need not wait for the system to recover; empty: it has to.
     """
 
     operation: str
@@ -439,6 +440,7 @@ class WayBack:
     bake: float = 0.0
     gates: tuple[GateWait, ...] = ()
     holds: tuple[Hold, ...] = ()
+    before_recovery: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,9 +103,13 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class State:
-    """Everything that is known of an operation (see the fields' comments for the sets)."""
+    """Everything that is known of an operation (see the fields' comments for the sets).
+
+    Without slots: an event makes several states from the one before, and copying a dictionary of
+    seventy fields takes a tenth of the time of copying them one by one (decide/evolve.py).
+    """
 
     course: Course
     name: str
@@ -128,6 +132,7 @@ class State:
     reverted: int = 0  # going back: answered, at the former version again
     scope: Scope = "all"  # going back: all changed hosts, or those of the last wave
     turned_at_turn: int = 0  # going back: the last turn given before
+    back_gap: float | None = None  # back before recovery: seconds between two begins
     churn_accepted: tuple[str, ...] = ()  # break-glass: who accepts churn in a sick system
     consecutive_failures: int = 0
     exceptional: tuple[Exceptional, ...] = ()
@@ -171,6 +176,7 @@ class State:
     observe_turn: int = 0  # the last turn that was given for that
     observe_at: float | None = None  # when it is tried again
     last_begin_at: float | None = None
+    answered_at: float | None = None  # when a host answered last
     started_at: float | None = None
     finished_at: float | None = None
     finish_reasons: tuple[str, ...] = ()
@@ -178,7 +184,10 @@ class State:
 
     def hold(self, name: str) -> Hold | None:
         """The hold of that name, or None."""
-        return next((hold for hold in self.holds if hold.name == name), None)
+        for hold in self.holds:  # asked some twenty times an event: no generator
+            if hold.name == name:
+                return hold
+        return None
 
     def flight(self, index: int) -> Flight | None:
         """The flight of that host, or None."""

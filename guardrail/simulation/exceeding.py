@@ -37,6 +37,8 @@ class Exceeding:
 
     def caps(self, at: float) -> Caps:
         """The plan's limits, with those put in that are in force at that time."""
+        if not self.known and not self.past:
+            return self.course.caps
         now = [(limit, value, until) for limit, (value, until, w) in self.known.items() if not w]
         new = {FIELDS[limit]: value for limit, value, until in (*now, *self.past) if until > at}
         whole: dict[str, Any] = {name: v if name == "pace" else int(v) for name, v in new.items()}

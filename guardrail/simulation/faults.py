@@ -15,6 +15,7 @@ from guardrail.decide import (
     carry,
     catalog,
     catalog_holds,
+    churning,
     coldness,
     commands,
     downs,
@@ -375,6 +376,21 @@ def one_breaks_the_glass(state: State, rule: GateRule) -> Any:
     return GATE_BINDS(state, rule) and not state.churn_accepted
 
 
+def any_version_is_bad(state: State, now: float) -> Any:
+    """Everything is left before the system has recovered."""
+    return 1.0 if state.catalog.departures else None
+
+
+def quickly_back(state: State) -> Any:
+    """A bad version is left at the pace of any other."""
+    return GAP(replace(state, back_gap=None))
+
+
+def whoever_left(state: State) -> Any:
+    """What anybody's leaving takes of the budget is excused with a bad version."""
+    return state.course.hosts and (1 << state.course.hosts) - 1
+
+
 def bake_with_breaks(state: State, now: float) -> Any:
     """What was good before a gap counts for `recover.for`."""
     return replace(BAKE(state, now), baked=BAKE(replace(state, turned_at_turn=-1), now).baked)
@@ -633,6 +649,7 @@ def no_moments(state: State, now: float) -> Any:
 WITHIN = catalog.within
 WATCH_ANEW = learn.watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
+GAP = limits.gap
 ROOM, NEXT_BEGIN_AT, NEXT_HOST = limits.room, limits.next_begin_at, limits.next_host
 GO_ON_BACK, ENTER_WAVE = transition.go_on_back, rollback.enter_wave
 REFUSE, CONSIDER, UNPACK = rollback.refuse, rollback.consider, carry.unpack
@@ -713,6 +730,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("one failure too many", limits, "too_many_failures", one_failure_more),
         ("failures in a row do not count", limits, "too_many_failures", no_row),
         ("hosts newly down do not count", downs, "newly", nobody_is_down),
+        ("whoever leaves, it is the version", churning, "own_doing", whoever_left),
         ("departures are not counted", catalog, "permitted", anybody_may_leave),
         ("cold hosts are not counted", coldness, "permitted", anybody_may_be_cold),
         ("who answers well is warm", coldness, "answered", warm_at_once),
@@ -776,6 +794,8 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("safety gates do not bind", holds, "gate_binds", only_forward),
         ("one person breaks the glass", holds, "gate_binds", one_breaks_the_glass),
         ("no time to recover", rollback, "recover_for", no_bake),
+        ("any version is a bad one", churning, "gap", any_version_is_bad),
+        ("quickly away from a bad version", limits, "gap", quickly_back),
         ("recovered with breaks", transition, "bake", bake_with_breaks),
         ("failed hosts free their place", limits, "not_serving", without_astray),
         ("any domain going back", limits, "domain_has_room", any_domain_back),
@@ -854,6 +874,7 @@ MODULES = (
     carry,
     catalog,
     catalog_holds,
+    churning,
     coldness,
     downs,
     holds,

@@ -5,9 +5,10 @@ operation turns round, which hosts are away and which are to go back. The rules 
 with it, so a fault in the engine's own book-keeping does not hide itself.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from guardrail.model.gate import Verdict
@@ -76,6 +77,9 @@ class Record:
     turned: str = ""
     turned_at: float | None = None
     gone_back: bool = False
+    answered_at: float | None = None
+    bad_version: bool = False  # it is left before the system has recovered
+    back_gap: float = 0.0
     wave: int = 0
     missed: float | None = None
     reading: int = 0
@@ -104,6 +108,7 @@ class Record:
         self.exceeding.goes_on(event.at)
         self.books.at = event.at
         self._learn(event)
+        self._leaves_a_bad_version()
         self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
         self._turn_by_policy()
@@ -127,6 +132,7 @@ class Record:
 
     def _on_host_answered(self, event: HostAnswered) -> None:
         if self.open.get(event.index, (0, ""))[0] == event.turn:
+            self.answered_at = event.at
             self._answered(event)
 
     def _on_gate_judged(self, event: GateJudged) -> None:
@@ -219,7 +225,8 @@ class Record:
         """Whether this gate may stand in the way now."""
         if self.direction == "forward":
             return True
-        return rule.gate_class == "safety" and len(self.acceptors) < TWO_PEOPLE
+        before_recovery = self.bad_version or len(self.acceptors) >= TWO_PEOPLE
+        return rule.gate_class == "safety" and not before_recovery
 
     def binding_gates_pass(self) -> bool:
         """Whether each gate that may stand in the way passes."""
@@ -298,6 +305,8 @@ class Record:
             self.touched.discard(index)
             self.to_take.discard(index)
             self.back.add(index)
+            if self.bad_version:
+                self.books.forgets(index)
             return
         self.done.add(index)
         self.touched.add(index)
@@ -356,6 +365,38 @@ class Record:
         wave = self.course.waves[self.wave]
         known = self.done | self.aside | self.open.keys() | self.stuck.keys()
         return set(range(wave.begin, wave.end)) - known
+
+    # ------------------------------------------------------------ a version that churns
+
+    def _leaves_a_bad_version(self) -> None:
+        """Asked to go back, with no host asked yet, nothing in flight, and the version to blame."""
+        waits = self.direction == "back" and not self.gone_back and not self.open
+        if waits and not self.bad_version and self.answered_at is not None:
+            left = self.books.by_itself(self.answered_at + 2.0)
+            cold = {one.index for one in left if one.at > self.at - self._cold_for()}
+            cold &= self.touched
+            if len(cold) >= 3 and self._is_no_chance({one.index for one in left}):
+                self.bad_version, self.back_gap = True, self._cold_for() / (len(cold) - 2)
+        self.books.excused = self.touched if self.bad_version else set()
+
+    def _is_no_chance(self, left: set[int]) -> bool:
+        """One in a hundred: hosts leave one after another, whichever they are; so many of them, or
+        more, are at the new version."""
+        new, old = len(self.touched), self.course.hosts - len(self.touched)
+        chances = {(0, 0): Fraction(1)}
+        for _ in left:
+            later: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
+            for (ours, others), chance in chances.items():
+                rest = new + old - ours - others
+                later[ours + 1, others] += chance * (new - ours) / rest
+                later[ours, others + 1] += chance * (old - others) / rest
+            chances = later
+        ours = len(left & self.touched)
+        return sum(chance for (n, _), chance in chances.items() if n >= ours) <= Fraction(1, 100)
+
+    def _cold_for(self) -> float:
+        rules = [rule for rule in self.course.gates if rule.gate_class == "safety"]
+        return max([60.0, self.course.bake_for, *(rule.good_for for rule in rules)])
 
     # ------------------------------------------------------------ turning round
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from guardrail.decide.bits import members
 from guardrail.decide.commands import refusal
@@ -277,6 +278,7 @@ class LimitsHold(Rule):
 
     def _paced(self, seen: Seen) -> None:
         pace = seen.record.caps().pace * (SLOWED if seen.record.slowed else 1)
+        pace = max(pace, seen.record.back_gap)
         quick = self.last is not None and seen.event.at - self.last < pace - 1e-9
         self.check(not quick, f"less than {pace:g} s between two begins")
 
@@ -737,20 +739,22 @@ class Explained(Rule):
 
     def __init__(self, course: Course) -> None:
         super().__init__(course)
-        self.last: tuple[object, ...] = ()
+        self.last: tuple[Any, ...] = ()
 
     def observe(self, seen: Seen) -> None:
         state = seen.state
         now = (state.holds, state.phase, state.direction, state.exceptional)
         if now == self.last:
             return
-        self.last = now
         for hold in state.holds:
             reasons = bool(hold.reasons) and all(reason.strip() for reason in hold.reasons)
             self.check(reasons and hold.clears, "a hold without reasons or end:", hold.name)
             if hold.name.startswith("gate:"):
                 readings = hold.judgement.readings if hold.judgement else ()
                 self.check(readings, "no readings behind", hold.name)
+        said, self.last = self.last, now
+        if said and _but_for_reasons(said) == _but_for_reasons(now):
+            return
         self._sentence(seen)
         self.check(explain(state), "nothing is explained")
         if not state.finished and any(seen.record.holds_back(h.name) for h in state.holds):
@@ -787,6 +791,12 @@ class Explained(Rule):
         people = [said.by] if said.by else ["eve", "fay", "gus"]
         taken = any(refusal(state, replace(said, by=who)) is None for who in people)
         self.check(taken, "the advice would be refused:", " ".join(words))
+
+
+def _but_for_reasons(known: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the sentence and the advice are about."""
+    holds, *others = known
+    return (tuple((hold.name, hold.clears, hold.hosts) for hold in holds), *others)
 
 
 # ---------------------------------------------------------------- 11

@@ -4,6 +4,7 @@
 silent for a while. `Books` is what the record knows of it, counted anew from the events alone.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,8 @@ from guardrail.twins import host_name
 ORIGIN = Origin("a made-up policy", "", 0)
 AWAY = 5.0
 """Seconds for which a node is out of the catalog when its agent restarts."""
+TIMES = 6
+"""How often a host leaves by itself at a version that churns."""
 TOLD_AGAIN = 3.0
 SETTLES = 2.0
 HOUR, LATELY = 3600.0, 1800.0
@@ -68,6 +71,15 @@ def _cold(dice: Random, hosts: int) -> tuple[tuple[ColdLimit, ...], tuple[WarmRu
     return cold, (WarmRule("warm", 60.0, dice.choice(spans), ORIGIN),)
 
 
+def churning(dice: Random, course: Course) -> tuple[Course, float]:
+    """Some larger fleets get a version whose hosts leave by themselves, each after so many seconds
+    (0: they stay), and a budget that lasts until that is seen."""
+    if not course.budget.follow or course.hosts < 9 or dice.random() < 0.4:
+        return course, 0.0
+    budget = replace(course.budget, churn=(ChurnLimit(dice.choice((5, 7)), 200.0, ORIGIN),))
+    return replace(course, budget=budget), dice.choice((8.0, 20.0))
+
+
 def happenings(dice: Random, course: Course, horizon: float) -> Iterable[tuple[str, float, float]]:
     """What happens to the catalog by itself: kind, when, for how long."""
     if not course.budget.follow:
@@ -86,6 +98,8 @@ class Service:
     """The catalog, as one operation's watch sees it. `down` are plan indexes."""
 
     out: dict[int, float] = field(default_factory=dict)
+    restless: set[int] = field(default_factory=set)
+    times: Counter[int] = field(default_factory=Counter)
     fallen: dict[int, float] = field(default_factory=dict)
     silent_until: float = -1.0
     untold: list[Departure] = field(default_factory=list)
@@ -130,6 +144,27 @@ def restarts(world: Any, running: Any, index: int) -> None:
     spans = running.state.course.budget.leaving
     if any(begin <= index < end for begin, end in spans):
         leaves(world, running, index, AWAY)
+
+
+def keeps_leaving(world: Any, running: Any, index: int) -> None:
+    """A host at a version that churns leaves again and again, as long as it is there."""
+    every = running.planned.churns
+    again = running.service.times[index] < TIMES and index not in running.service.restless
+    if every and again:
+        running.service.restless.add(index)
+        world.at(
+            world.now + every * (1 + index / 16), partial(_leaves_again, world, running, index)
+        )
+
+
+def _leaves_again(world: Any, running: Any, index: int) -> None:
+    running.service.restless.discard(index)
+    there = running.versions.get(index) == "new"
+    if not there or running.state.finished or world.now > world.story.calm:
+        return
+    running.service.times[index] += 1
+    leaves(world, running, index, AWAY)
+    keeps_leaving(world, running, index)
 
 
 def leaves(world: Any, running: Any, index: int, length: float) -> None:
@@ -181,6 +216,11 @@ class Left:
     seen: bool
     host: str = ""
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether it is a host of the plan that nobody of ours asked."""
+        return self.seen and not self.turn and self.index >= 0
+
 
 @dataclass(slots=True)
 class Books:
@@ -197,6 +237,7 @@ class Books:
     fell: list[tuple[float, int]] = field(default_factory=list)
     answered_at: dict[int, float] = field(default_factory=dict)
     cold: set[int] = field(default_factory=set)
+    excused: set[int] = field(default_factory=set)  # at a version that churns, which is being left
 
     @property
     def good(self) -> bool:
@@ -270,8 +311,19 @@ class Books:
         return sum(
             one.at > since or (not one.seen and one.turn in open_turns)
             for one in self.left
-            if one.seen or not seen
+            if (one.seen or not seen) and not (one.by_itself and one.index in self.excused)
         )
+
+    def by_itself(self, since: float) -> list[Left]:
+        """The plan's hosts that left unasked after that, with those of five minutes before the
+        newest one."""
+        mine = [one for one in self.left if one.by_itself]
+        newest = max((one.at for one in mine), default=0.0)
+        return [one for one in mine if one.at > max(since, newest - 300.0)]
+
+    def forgets(self, index: int) -> None:
+        """A host has left the version behind that made it leave."""
+        self.left = [one for one in self.left if not (one.by_itself and one.index == index)]
 
     def has_budget(self, index: int, open_: dict[int, Any], asked: set[int]) -> bool:
         """Whether a host may leave the catalog and be cold now. asked: others, in this moment."""
@@ -292,9 +344,10 @@ class Books:
         hot = {i for begin, end in spans for i in range(begin, end)}
         # Changed between half an hour and an hour ago it may hold, too.
         hot |= {i for i, at in self.answered_at.items() if self.at < at + LATELY}
-        recent = [at for at, _ in self.fell if at > self.at - HOUR + NEAR]
+        own = self.excused
+        recent = [at for at, i in self.fell if at > self.at - HOUR + NEAR and i not in own]
         many = bool(falls) and len(recent) >= falls
-        return bool((self.down - ours - self.without) & hot) or many
+        return bool((self.down - ours - self.without - own) & hot) or many
 
     def must_hold(self, ours: set[int]) -> set[str]:
         """The holds that must stand."""

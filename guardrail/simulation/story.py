@@ -19,7 +19,7 @@ from guardrail.model.policy import RollbackWhen
 from guardrail.simulation.freezing import happenings as frozen
 from guardrail.simulation.freezing import may_be_frozen
 from guardrail.simulation.policing import Edits, edited
-from guardrail.simulation.service import followed, happenings
+from guardrail.simulation.service import churning, followed, happenings
 
 ORIGIN = Origin("a made-up policy", "", 0)
 PEOPLE = ("ann", "bob", "cid")
@@ -166,6 +166,7 @@ class Planned:
     """An operation of a story. first_report: seconds from a watch to its first verdicts.
 
     first_host: which host of the fleet is its host 0. sick: its health gates fail for good.
+    churns: seconds after which a host at its new version leaves the catalog by itself; 0: it stays.
     policies: what they say later on.
     """
 
@@ -175,6 +176,7 @@ class Planned:
     first_report: float = 1.0
     first_host: int = 0
     sick: bool = False
+    churns: float = 0.0
     policies: Edits = ()
 
 
@@ -215,10 +217,15 @@ def story(seed: int) -> Story:
         _policed(Random(f"{seed}/{number}/policies"), each)
         for number, each in enumerate(operations)
     )
+    operations = tuple(
+        _churning(Random(f"{seed}/{number}/churns"), each)
+        for number, each in enumerate(operations)
+    )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _catalog(Random(f"{seed}/{number}/service"), number, operation, horizon)
         parts += _frozen(Random(f"{seed}/{number}/ice"), number, operation, horizon)
+        parts += _flees(Random(f"{seed}/{number}/flees"), number, operation)
         parts += _behaviours(dice, number, operation.course)
         parts += _gates(dice, number, operation.course, horizon)
         parts += _people(dice, number, operation.course, horizon)
@@ -235,6 +242,12 @@ def _policed(dice: Random, planned: Planned) -> Planned:
     """Some operations have policies that change while they run."""
     course, policies = edited(dice, planned.course, CALM)
     return replace(planned, course=course, policies=policies)
+
+
+def _churning(dice: Random, planned: Planned) -> Planned:
+    """Some have a new version whose hosts keep leaving the catalog."""
+    course, every = churning(dice, planned.course)
+    return replace(planned, course=course, churns=every)
 
 
 def _operation(dice: Random, number: int, *, small: bool) -> Planned:
@@ -490,6 +503,13 @@ def _catalog(dice: Random, number: int, operation: Planned, horizon: float) -> I
         yield Trouble(at, number, kind, length, host)  # type: ignore[arg-type]
 
 
+def _flees(dice: Random, number: int, operation: Planned) -> Iterable[Part]:
+    """Somebody sees that the version churns, and goes back."""
+    if operation.churns and operation.course.rollback_when != "never":
+        at = round(operation.starts + 15.0 + 60.0 * dice.random(), 1)
+        yield Said(number, Commanded(at, "rollback", "eve"))
+
+
 LASTING = (
     "the worker stops and comes back",
     "the server is away",
@@ -554,6 +574,7 @@ def _course_in_words(planned: Planned) -> list[str]:
     gates = ", ".join(f"{r.name} ({r.gate_class}, by {r.recover_by})" for r in course.gates)
     points = ", ".join(f"{p.count} at {p.point}" for p in course.approvals) or "none"
     sick = "; its health gates fail for good" if planned.sick else ""
+    sick += f"; its hosts leave every {planned.churns:g} s" if planned.churns else ""
     limits = (
         f"away {caps.unavailable}, per domain {caps.unavailable_per_domain}, domains at once "
         f"{caps.domains_at_once}, failures {caps.failures} (row {caps.failures_consecutive}), "

@@ -356,6 +356,8 @@ class World:
             self._line(running, f"host {begin.index} begins (turn {begin.turn})")
         running.referee.begun(begun)
         service.restarts(self, running, begin.index)
+        if running.versions[begin.index] == "new":
+            service.keeps_leaving(self, running, begin.index)
         self._answer(running, attempt, outcome, takes)
 
     def _stopped(self, attempt: Attempt, again: Callable[[], None]) -> bool:
