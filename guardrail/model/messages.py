@@ -6,7 +6,7 @@ through JSON both ways. Times are seconds since the epoch.
 
 from dataclasses import dataclass
 
-from guardrail.model.budget import Departure, Fallen
+from guardrail.model.budget import Departure, Fallen, WarmRule
 from guardrail.model.fleet import Fleet
 from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Judgement
@@ -127,7 +127,8 @@ class HostTask:
     """One host to change: names, versions and digests, never command lines.
 
     run: Temporal's name for the first run of this operation's workflow; a name may be used again.
-    lease: the token of the lease that it is begun on; 0: none is needed.
+    lease: the token of the lease that it is begun on; 0: none is needed. warm: what it must show
+    once it is back, where policies have become stricter since the plan; empty: what the plan says.
     """
 
     operation: str
@@ -137,6 +138,7 @@ class HostTask:
     direction: Direction
     run: str = ""
     lease: int = 0
+    warm: tuple[WarmRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from guardrail.model.operation import (
     Outcome,
     PlanObserved,
 )
-from guardrail.model.plan import Caps, Course, GateRule
+from guardrail.model.plan import Caps, Course, GateRule, Wave
 from guardrail.simulation.exceeding import Exceeding
 from guardrail.simulation.freezing import Places
 from guardrail.simulation.service import CATALOG, Books
@@ -77,6 +77,7 @@ class Record:
     turned_at: float | None = None
     gone_back: bool = False
     wave: int = 0
+    waves: tuple[Wave, ...] = ()  # as policies have left them, see PoliciesTighten
     missed: float | None = None
     reading: int = 0
     unread: bool = False
@@ -89,7 +90,8 @@ class Record:
 
     def __post_init__(self) -> None:
         self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}
-        self.books = Books(self.course)
+        self.books = Books(self.course, self.course.budget.warm)
+        self.waves = self.course.waves
         self.exceeding = Exceeding(self.course)
 
     # ------------------------------------------------------------ one moment more
@@ -107,7 +109,8 @@ class Record:
         self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
         self._turn_by_policy()
-        self.wave = moment.state.wave
+        self.wave, self.waves = moment.state.wave, moment.state.course.waves
+        self.books.warm = moment.state.course.budget.warm
 
     def asks(self, moment: Moment) -> None:
         """Take in what was asked for in this moment (after the rules have looked at it)."""
@@ -353,7 +356,7 @@ class Record:
 
     def waits(self) -> set[int]:
         """Hosts of this wave that nobody has asked yet, going forward."""
-        wave = self.course.waves[self.wave]
+        wave = self.waves[self.wave]
         known = self.done | self.aside | self.open.keys() | self.stuck.keys()
         return set(range(wave.begin, wave.end)) - known
 
@@ -370,7 +373,7 @@ class Record:
         if not hosts:
             return hosts
         newest = max(hosts)
-        begin = next(w.begin for w in self.course.waves if w.begin <= newest < w.end)
+        begin = next(w.begin for w in self.waves if w.begin <= newest < w.end)
         return {i for i in hosts if i >= begin}
 
     def _turn_by_policy(self) -> None:

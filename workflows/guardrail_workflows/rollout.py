@@ -297,12 +297,7 @@ class RolloutWorkflow:
 
     async def _change(self, begin: BeginHost) -> None:
         """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
-        course, state = self.state.course, self.state
-        run = workflow.info().first_execution_run_id
-        lease = state.lease.token if state.lease is not None else 0
-        task = HostTask(
-            state.name, course.plan, begin.index, begin.turn, begin.direction, run, lease
-        )
+        course, task = self.state.course, self._host_task(begin)
         try:
             said: HostAnswer = await workflow.execute_activity(
                 messages.SHADOW_HOST if course.shadow else messages.CHANGE_HOST,
@@ -321,6 +316,21 @@ class RolloutWorkflow:
             self._happen(FreezesSeen(at, 0, said.freezes))
         answered = HostAnswered(at, said.index, said.turn, said.outcome, said.name, said.reason)
         self._happen(answered, said.facts)
+
+    def _host_task(self, begin: BeginHost) -> HostTask:
+        """What a worker must know to change this host now."""
+        course, lease = self.state.course, self.state.lease
+        warm = course.budget.warm_rules(begin.index, begin.turn) if course.tightened else ()
+        return HostTask(
+            self.state.name,
+            course.plan,
+            begin.index,
+            begin.turn,
+            begin.direction,
+            workflow.info().first_execution_run_id,
+            lease.token if lease is not None else 0,
+            tuple(replace(rule, hosts=()) for rule in warm),
+        )
 
     async def _merge(self, turn: int) -> None:
         """Have the policies merged again; whatever goes wrong is told, and tried again."""
