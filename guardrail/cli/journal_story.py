@@ -82,8 +82,9 @@ def _plan(plan: PlanFixed, _: str, __: Cast) -> str:
     waves = f"{count(len(plan.stages), 'wave')} ({', '.join(plan.stages)})"
     limits = ", ".join(f"{name} {value}" for name, value in plan.limits)
     gates = ", ".join(name for name, _ in plan.gates) or "none"
+    key = f" (signed, key {facts['key']})" if "key" in facts else ""
     return (
-        f"{plan.requester or 'somebody'} begins{f' {what} on' if what else ''} "
+        f"{plan.requester or 'somebody'}{key} begins{f' {what} on' if what else ''} "
         f"{count(plan.hosts, 'host')} in {waves}; plan {plan.plan}; limits: {limits}; "
         f"gates: {gates}{_approvals(plan.approvals)}"
     )

@@ -68,6 +68,7 @@ END_LEASE = "end_lease"
 RECORD = "record"
 MERGE_POLICIES = "merge_policies"
 CHECK_SIGNATURE = "check_signature"
+WHO_ASKS = "who_asks"
 REREAD_HOSTS = "reread_hosts"
 FIND_ARRIVALS = "find_arrivals"
 OBSERVE_PLAN = "observe_plan"
@@ -106,6 +107,15 @@ class PlanRequest:
     shadow: bool = False
     """Everything but the change: nothing is done to any host."""
     contract: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """A request, and a signature by whoever asks, over decide/signing.py's start_statement. It is
+    beside the request, which plan files have in them."""
+
+    request: PlanRequest
+    signature: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,12 +365,13 @@ class RolloutInput:
     """The workflow's argument: a request, and after the first run what it carried.
 
     run_events: events of history from which the first quiet moment begins a new run (2,000
-    replay in about 0.4 s; the server's limit is 51,200).
+    replay in about 0.4 s; the server's limit is 51,200). signature: see `SignedRequest`.
     """
 
     request: PlanRequest
     carried: Carried | None = None
     run_events: int = 2_000
+    signature: str = ""
 
 
 # ---------------------------------------------------------------- what is shown
@@ -486,3 +497,5 @@ class Status:
     """How many exceptional hosts are counted only: a thousand are kept by name."""
     shadow: bool = False
     """Whether nothing is changed: `changed` counts hosts that would have been."""
+    requester_verified: bool = False
+    """Whether a signature vouches for the requester."""

@@ -479,6 +479,10 @@ def any_name(point: ApprovalPoint) -> Any:
     return False
 
 
+def nobody_may_have(state: State, point: ApprovalPoint) -> Any:
+    return False
+
+
 def drain_for_good(state: State, event: Any) -> Any:
     return replace(WATCH_AGAIN(state, event), draining=state.draining)
 
@@ -719,6 +723,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("the grace has no alarm", transition, "_moments", wake_without("gates")),
         ("one approver instead of two", holds, "_approval_hold", one_approver_is_enough),
         ("names that nobody vouches for make two", people, "needs_signature", any_name),
+        ("two of whom one may have asked", people, "anybody_asked", nobody_may_have),
         ("resume clears every hold", commands.VERBS, "resume", resume_clears_everything),
         ("an unknown host is not held", learn.OUTCOMES, "unknown", unknown_without_hold),
         ("failures are not held", limits, "too_many_failures", no_failures),

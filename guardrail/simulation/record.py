@@ -69,6 +69,7 @@ class Record:
     paused: set[str] = field(default_factory=set)
     consents: dict[str, set[str]] = field(default_factory=dict)
     vouched: dict[str, set[str]] = field(default_factory=dict)
+    vouched_start: bool = False
     exceeding: Exceeding = field(init=False)
     acceptors: set[str] = field(default_factory=set)
     retried: list[int] = field(default_factory=list)
@@ -103,6 +104,7 @@ class Record:
         late = due is not None and max(due, self.excused) < event.at - EXACT
         self.missed = due if late else None
         self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
+        self.vouched_start = self.exceeding.vouched_start = bool(moment.state.asked_by.key)
         self.exceeding.goes_on(event.at)
         self.books.at = event.at
         self._learn(event)
@@ -497,6 +499,7 @@ class Record:
             signed = point.verified or point.count > 1
             given = (self.vouched if signed else self.consents).get(point.point, set())
             given = given - ({self.course.requester} if point.not_requester else set())
-            if self.wave >= point.wave and len(given) < point.count:
+            anybody = signed and point.not_requester and not self.vouched_start
+            if self.wave >= point.wave and len(given) < point.count + anybody:
                 names.add(f"approval:{point.point}")
         return names

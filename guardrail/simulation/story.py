@@ -13,6 +13,7 @@ from guardrail.decide.overrides import clock
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
 from guardrail.model.common import Origin
 from guardrail.model.gate import GateClass, Kind, Verdict
+from guardrail.model.identity import NOBODY, Signer
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
@@ -166,7 +167,7 @@ class Planned:
     """An operation of a story. first_report: seconds from a watch to its first verdicts.
 
     first_host: which host of the fleet is its host 0. sick: its health gates fail for good.
-    policies: what they say later on.
+    policies: what they say later on. asked_by: who signed the start.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Planned:
     first_host: int = 0
     sick: bool = False
     policies: Edits = ()
+    asked_by: Signer = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,9 @@ def story(seed: int) -> Story:
     operations = tuple(
         _policed(Random(f"{seed}/{number}/policies"), each)
         for number, each in enumerate(operations)
+    )
+    operations = tuple(
+        _signed(Random(f"{seed}/{number}/asked"), each) for number, each in enumerate(operations)
     )
     parts: list[Part] = []
     for number, operation in enumerate(operations):
@@ -397,6 +402,12 @@ def _people(dice: Random, number: int, course: Course, horizon: float) -> Iterab
                 accept_churn=verb == "rollback" and dice.random() < 0.4,
             )),
         )  # fmt: skip
+
+
+def _signed(dice: Random, planned: Planned) -> Planned:
+    """Somebody vouches for who asked for half of the operations."""
+    signer = Signer("ann", (), "SHA256:ann") if dice.random() < 0.5 else NOBODY
+    return replace(planned, asked_by=signer)
 
 
 def vouched(said: Commanded) -> Commanded:

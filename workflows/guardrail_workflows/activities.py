@@ -130,7 +130,7 @@ class Activities:
             self.end_lease,
             self.record,
             self.merge_policies,
-            Identity.of(self.source, self.signers).check_signature,
+            *Identity.of(self.source, self.signers, self.store).all,
         )
 
     # ------------------------------------------------------------ planning

@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain, shadow
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
-    from guardrail.decide.signing import refuse_unchecked
+    from guardrail.decide.signing import refuse_unchecked, vouched
     from guardrail.decide.transition import decide
     from guardrail.decide.way_back import way_back
     from guardrail.model import messages
@@ -73,7 +73,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail_workflows.keeping import Keeper
     from guardrail_workflows.read_again import look_again, read_again, root
     from guardrail_workflows.recorder import Recorder
-    from guardrail_workflows.signed import signer_of
+    from guardrail_workflows.signed import signer_of, who_asks
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
@@ -111,6 +111,7 @@ class RolloutWorkflow:
     def __init__(self, given: RolloutInput) -> None:
         self.request = given.request
         self.run_events = given.run_events
+        self.signature = given.signature
         self.state = State(_unplanned(given), given.request.operation)
         self.loading = given.carried is not None
         self.answered = list(given.carried.answered) if given.carried is not None else []
@@ -146,6 +147,8 @@ class RolloutWorkflow:
     # ------------------------------------------------------------ beginning, going on, ending
 
     async def _plan(self) -> None:
+        signer = await who_asks(self.request, self.signature)
+        self.request = replace(self.request, requester=signer.name or self.request.requester)
         planned: Planned = await workflow.execute_activity(
             messages.PLAN_OPERATION,
             self.request,
@@ -161,9 +164,10 @@ class RolloutWorkflow:
         if planned.course.shadow != self.request.shadow:  # a worker that does not know the word
             why = "the worker that planned it does not know of shadows: run one of this build"
             raise ApplicationError(why, type="Refused", non_retryable=True)
-        self.state = State(planned.course, self.request.operation)
+        self.state = State(planned.course, self.request.operation, asked_by=signer)
         change = self.request.rollout.change
-        facts = (("change", change.name), ("from", change.old), ("to", change.new))
+        facts: Pairs = (("change", change.name), ("from", change.old), ("to", change.new))
+        facts = (*facts, *vouched(signer))
         facts = (*facts, *((shadow.FACT,) if self.request.shadow else ()))
         self._happen(Started(self._heard(planned.at)), facts)
 
