@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from guardrail.decide.bits import has
 from guardrail.decide.contract import moved
+from guardrail.decide.signing import start_statement
+from guardrail.errors import Refused
 from guardrail.files.contractfile import contract_of, read
 from guardrail.model.contract import Contract
 from guardrail.model.messages import PlanRequest
@@ -28,6 +30,20 @@ def kept(store: PlanStore, request: PlanRequest, made: Plan, policies: tuple[Pol
         return made
     given = read(store.get(request.contract), f"the plan file {request.contract[:19]}")
     return compared(given, contract_of(request, made, policies))
+
+
+def start_text(store: PlanStore, request: PlanRequest) -> str:
+    """The text that whoever asks for this has signed: it names the plan of the plan file.
+
+    Raises Refused where there is no plan file, or it is not in the plan store; Unanswered.
+    """
+    if not request.contract:
+        raise Refused(
+            "a start is signed over the plan of a plan file, and there is none: make one, "
+            "guardrail plan FILE... -o PLAN.json, and start that"
+        )
+    given = read(store.get(request.contract), f"the plan file {request.contract[:19]}")
+    return start_statement(request.operation, given.digest, shadow=request.shadow)
 
 
 def since(request: PlanRequest, then: Plan, now: Plan, done: int) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host
 from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Age, Judgement, Kind, Reading, Verdict
+from guardrail.model.identity import NOBODY, Signer
 from guardrail.model.journal import Entry, Head
 from guardrail.model.lease import Answer, Done, Grant, Holder, Priority, Table, Wanted
 from guardrail.model.operation import (
@@ -96,7 +97,7 @@ class Script:
     host that is read again; None: nothing. arrived: hosts that the inventory has by then, and the
     plan does not. policies: what the worker's policies say from a time on, or why they cannot be
     read; before, what they said for the plan. moved: what is otherwise than planned when somebody
-    looks, or why nobody can.
+    looks, or why nobody can. asked_by: who signed the start.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -109,6 +110,7 @@ class Script:
     arrived: tuple[str, ...] = ()
     moved: Callable[[float], tuple[tuple[str, ...], str]] = lambda _now: ((), "")
     freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
+    asked_by: Signer = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,7 @@ class Drive:
 
 def drive(course: Course, script: Script, *, name: str = "twin", until: float = 1e7) -> Drive:
     """Take an operation to its end through a script. Times are seconds from 0."""
-    run = Drive(State(course, name), script)
+    run = Drive(State(course, name, asked_by=script.asked_by), script)
     run.schedule()
     run.happen(Started(0.0))
     run.run(until)

@@ -9,6 +9,8 @@ import typer
 
 from guardrail.cli import start
 from guardrail.cli.session import progress
+from guardrail.cli.signing import Signing, signature_over
+from guardrail.decide.signing import start_statement
 from guardrail.edges.compose import store_of
 from guardrail.errors import Refused
 from guardrail.files import contractfile
@@ -49,3 +51,23 @@ def requested(files: Sequence[Path], requester: str, name: str, known: Settings)
     start.named(name)
     digest = store_of(known.plans).put(data)
     return replace(contract.request, operation=name, requester=requester, contract=digest)
+
+
+def start_signature(
+    files: Sequence[Path], operation: str, how: Signing, *, shadow: bool
+) -> str | None:
+    """The signature of who asks, over the plan in a plan file; empty: none was asked for.
+
+    None: only the text was printed. Raises Refused where there is no plan file, or no signature.
+    """
+    if not how.wanted:
+        return ""
+    plans = [path for path in files if contractfile.is_contract(path)]
+    if not plans:
+        raise Refused(
+            "a start is signed over the plan of a plan file: make one and look at it, guardrail "
+            "plan FILE... -o PLAN.json, and start that"
+        )
+    digest = contractfile.read(plans[0].read_bytes(), str(plans[0])).digest
+    text = start_statement(operation, digest, shadow=shadow)
+    return signature_over(text, how, f"--name {operation}")

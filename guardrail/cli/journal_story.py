@@ -11,9 +11,12 @@ from typing import Any
 
 from guardrail.cli.text import Look, clean, count, duration, stamp
 from guardrail.cli.view import number_in_words
+from guardrail.decide.freezes import clock
 from guardrail.model.journal import (
     CommandSaid,
     Ended,
+    FreezeLifted,
+    FreezeSet,
     GateTold,
     HoldCleared,
     HoldRaised,
@@ -82,8 +85,9 @@ def _plan(plan: PlanFixed, _: str, __: Cast) -> str:
     waves = f"{count(len(plan.stages), 'wave')} ({', '.join(plan.stages)})"
     limits = ", ".join(f"{name} {value}" for name, value in plan.limits)
     gates = ", ".join(name for name, _ in plan.gates) or "none"
+    key = f" (signed, key {facts['key']})" if "key" in facts else ""
     return (
-        f"{plan.requester or 'somebody'} begins{f' {what} on' if what else ''} "
+        f"{plan.requester or 'somebody'}{key} begins{f' {what} on' if what else ''} "
         f"{count(plan.hosts, 'host')} in {waves}; plan {plan.plan}; limits: {limits}; "
         f"gates: {gates}{_approvals(plan.approvals)}"
     )
@@ -129,6 +133,19 @@ def _cleared(hold: HoldCleared, _: str, __: Cast) -> str:
 
 def _lease_broken(broken: LeaseBroken, _: str, __: Cast) -> str:
     return f"{broken.by} breaks its lease on {', '.join(broken.roles)}: {broken.reason}"
+
+
+def _freeze_set(made: FreezeSet, _: str, __: Cast) -> str:
+    whom = [*made.roles, *(f"fleet {name}" for name in made.fleets)]
+    of = f" for {', '.join(whom)}" if whom else ""
+    until = f" until {clock(made.until)}" if made.until is not None else ""
+    back = "" if made.binds_back else "; going back need not wait"
+    return f"{made.by} sets the freeze {made.name}{of}{until}{back}: {made.reason}"
+
+
+def _freeze_lifted(gone: FreezeLifted, _: str, __: Cast) -> str:
+    whose = f" of {gone.set_by}" if gone.set_by != gone.by else ""
+    return f"{gone.by} lifts the freeze {gone.name}{whose}: {gone.reason}"
 
 
 def _turned(turned: Turned, _: str, __: Cast) -> str:
@@ -180,6 +197,8 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     HoldRaised: _hold,
     HoldCleared: _cleared,
     LeaseBroken: _lease_broken,
+    FreezeSet: _freeze_set,
+    FreezeLifted: _freeze_lifted,
     Turned: _turned,
     WaveBegun: _wave,
     HostAsked: _asked,

@@ -21,15 +21,19 @@ from guardrail.cli.plan_view import plan_rows
 from guardrail.cli.session import By, Interrupted, Json, person, run, settings
 from guardrail.cli.text import to_rich
 from guardrail.cli.watch import look_of
+from guardrail.decide.freezes import concerned, reading
 from guardrail.edges.compose import edges_of, store_of
+from guardrail.edges.freezes import Commands, Freezes, places_of
 from guardrail.edges.own_servers import own_servers
-from guardrail.edges.temporal import configured
-from guardrail.errors import Refused
+from guardrail.edges.temporal import configured, connect
+from guardrail.errors import Refused, Unanswered
 from guardrail.files import Documents, load, shipped_policies
 from guardrail.files.contractfile import contract_of
+from guardrail.files.freeze import parse
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
 from guardrail.planning import plan_rollout, recalled
+from guardrail.settings import Settings
 
 EXAMPLE = "Example: guardrail plan examples/consul-agents --source examples/consul-agents/source"
 
@@ -65,7 +69,8 @@ def plan(
         raise Interrupted(said="Interrupted; nothing was changed.") from None
     if out is not None:
         write(out, contract_of(request, made, documents.policies))
-    made = replace(made, warnings=(*made.warnings, *strangers(given, documents, folder)))
+    more = (*strangers(given, documents, folder), *run(frozen(made, known)))
+    made = replace(made, warnings=(*made.warnings, *more))
     if as_json:
         typer.echo(dump(made))
     else:
@@ -106,6 +111,20 @@ async def planned(request: PlanRequest, documents: Documents) -> Plan:
             guards=await own_servers(configured()["target_host"], request.fleet, documents.sources),
             before=await asyncio.to_thread(recalled, store_of(settings().plans), request.fleet),
         )
+
+
+async def frozen(made: Plan, known: Settings) -> tuple[str, ...]:
+    """The freezes that stand now and concern the plan, and the places that cannot be read: those
+    by command, and those that this environment names. Raises Refused."""
+    places = places_of(parse, *known.freeze_places)
+    try:
+        operations = await connect()
+    except Unanswered as silent:
+        seen = await Freezes(places).now()
+        seen = replace(seen, unread=(*seen.unread, f"command: {silent}"))
+    else:
+        seen = await Freezes((Commands(operations.client, operations.address), *places)).now()
+    return reading(seen, concerned(made), time.time())
 
 
 def strangers(given: Documents, source: Documents, folder: Path) -> tuple[str, ...]:

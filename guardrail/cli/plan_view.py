@@ -251,7 +251,9 @@ def approvals(plan: Plan, look: Look) -> list[Line]:
 def _approval_cells(point: ApprovalPoint, look: Look) -> list[Span]:
     people = "1 person" if point.count == 1 else f"{point.count} people"
     others = ", not the requester" if point.not_requester else ""
-    others += ", by signature" if needs_signature(point) else ""
+    signed = needs_signature(point)
+    others += ", by signature" if signed else ""
+    others += "; one more where the start is not signed" if signed and point.not_requester else ""
     return [
         Span(clean(point.point, look), "strong"),
         Span(f"before wave {point.wave + 1}"),

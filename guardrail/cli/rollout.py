@@ -9,11 +9,12 @@ from rich.console import Console
 
 from guardrail.cli import approving, way_back
 from guardrail.cli import start as starting
-from guardrail.cli.contract import requested
+from guardrail.cli.contract import requested, start_signature
 from guardrail.cli.json_out import dump
 from guardrail.cli.look import listed, snapshot_of, tell_memo
 from guardrail.cli.plan_names import names_of
 from guardrail.cli.session import By, Interrupted, Json, person, progress, run, settings
+from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign
 from guardrail.cli.talk import (
     in_flight_list,
     no_more_begins,
@@ -66,17 +67,25 @@ def start(
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Everything but the change: no host is touched.")
     ] = False,
+    sign: Sign = None,
+    signature: SignatureFile = None,
+    what_to_sign: WhatToSign = False,
     as_json: Json = False,
 ) -> None:
-    """Start a rollout; the worker plans it first, and refuses what is not safe to begin."""
-    known = settings()
+    """Start a rollout; the worker plans it first, and refuses what is not safe to begin.
+
+    Of a plan file the start can be signed: then it is known for certain who asked.
+    """
+    known, how = settings(), Signing(sign, signature, what_to_sign)
     request = requested(files, person(by, known), name, known)
     request = replace(request, shadow=shadow)
     lost = "Interrupted; whether it has started says: guardrail rollout list"
     try:
-        operation = run(_start(request))
+        operation = run(_start(request, files, how))
     except Interrupted:
         raise Interrupted(said=lost) from None
+    if operation is None:
+        return
     if not wait and not watch:
         typer.echo(f"{operation} is started; see its plan: guardrail rollout status {operation}")
         return
@@ -89,13 +98,17 @@ def start(
         raise typer.Exit(run(_watch(operation, known), operation))
 
 
-async def _start(request: messages.PlanRequest) -> str:
+async def _start(request: messages.PlanRequest, files: list[Path], how: Signing) -> str | None:
+    """The name under which it was started; None: only what to sign was shown."""
     operations = await connect()
     if not request.operation:
         shadow = "-shadow" if request.shadow else ""
         name = await starting.free_name(operations, request.rollout.name + shadow)
         request = replace(request, operation=name)
-    await operations.start(request)
+    signature = start_signature(files, request.operation, how, shadow=request.shadow)
+    if signature is None:
+        return None
+    await operations.start(request, signature)
     return request.operation
 
 

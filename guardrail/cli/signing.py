@@ -42,22 +42,41 @@ class Signing:
         if sum((self.key is not None, self.signature is not None, self.show)) > 1:
             raise Refused("take one of --sign, --signature and --what-to-sign")
 
+    @property
+    def wanted(self) -> bool:
+        """Whether any was asked for."""
+        return self.key is not None or self.signature is not None or self.show
+
+
+def signature_over(text: str, how: Signing, more: str = "") -> str | None:
+    """The signature that was asked for, or brought; None once the text was only printed.
+
+    more: options that bring it later. Raises Refused when it cannot be signed, or the file cannot
+    be read.
+    """
+    if how.signature is not None:
+        return _read(how.signature)
+    if how.key is not None:
+        return sign(text, how.key)
+    typer.echo(text, nl=False)
+    typer.echo(f"Sign it: ssh-keygen -Y sign -n {NAMESPACE} -f KEYFILE < TEXT > FILE", err=True)
+    if more:
+        typer.echo(f"Then say the same with {more} --signature FILE", err=True)
+    return None
+
 
 async def signed(operations: Operations, operation: str, say: Say, how: Signing) -> Say | None:
     """The command with its signature, if one was asked for; None once the text was printed.
 
     Raises Refused when it cannot be signed, or the signature's file cannot be read.
     """
+    if not how.wanted:
+        return say
     if how.signature is not None:
         return replace(say, signature=_read(how.signature))
-    if how.key is None and not how.show:
-        return say
     text = statement(operation, (await operations.status(operation)).plan, say)
-    if how.key is not None:
-        return replace(say, signature=sign(text, how.key))
-    typer.echo(text, nl=False)
-    typer.echo(f"Sign it: ssh-keygen -Y sign -n {NAMESPACE} -f KEYFILE < TEXT > FILE", err=True)
-    return None
+    signature = signature_over(text, how)
+    return None if signature is None else replace(say, signature=signature)
 
 
 async def say_signed(operation: str | None, say: Say, how: Signing, *, as_json: bool) -> None:

@@ -102,7 +102,8 @@ def _facts(status: Status, plan: Plan | None, zone: tzinfo | None) -> list[tuple
             ("Change", f"{change.name} {change.old} to {change.new} on fleet {plan.fleet}")
         )
         facts += [("Ticket", plan.ticket)] if plan.ticket else []
-    facts.append(("Asked for by", status.requester or "nobody that is known"))
+    vouched = "" if status.requester_verified or not status.requester else " (unverified)"
+    facts.append(("Asked for by", f"{status.requester or 'nobody that is known'}{vouched}"))
     if status.started_at is not None:
         end = status.as_of if status.finished_at is None else status.finished_at
         expected = f", {duration(plan.seconds_expected)} expected" if plan else ""

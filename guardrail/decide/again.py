@@ -6,11 +6,12 @@ it was when the plan was made (decide/plan.py), and decide/tighten.py compares.
 
 from collections.abc import Sequence
 
-from guardrail.decide.budget import cold_limits
+from guardrail.decide.budget import cold_limits, refuse_unread, warm_rules
 from guardrail.decide.calendar import expand
 from guardrail.decide.found import Found, gates_asked
 from guardrail.decide.merge import each_said, resolve, together
 from guardrail.decide.plan import approvals_of, caps_of, gate_rules, limits_of
+from guardrail.decide.tiers import members_of, tiers_of
 from guardrail.errors import Refused
 from guardrail.model.budget import ChurnLimit
 from guardrail.model.change import Change
@@ -32,8 +33,8 @@ def merged_again(
 ) -> Merged:
     """What these policies say about the plan's hosts. change: the plan's.
 
-    Raises Refused when a gate that they require is not there, or churn that they limit is not
-    counted: nothing could judge it.
+    Raises Refused when a gate that they require is not there or does not name the host that it
+    shall show warm, or churn that they limit is not counted: nothing could judge it.
     """
     hosts = hosts_of(plan)
     said = each_said(policies, plan.fleet, change.agent, hosts)
@@ -42,6 +43,9 @@ def merged_again(
     if care.churn and not plan.budget.follow:
         raise Refused(f"churn is limited ({care.churn[0].origin}), and nobody counts it here")
     found = Found(hosts, {}, change, policies=policies, gates=gates)
+    mine = hosts[: len(plan.hosts)]
+    if unread := refuse_unread(plan.where, mine, found):
+        raise Refused("; ".join(unread))
     points = approvals_of(care, rollout, plan.waves, len(plan.hosts))
     return Merged(
         at=now,
@@ -52,7 +56,9 @@ def merged_again(
         gates=gate_rules(care, found, rollout.gates, rollout.name),
         approvals=tuple((plan.waves[point.wave].begin, point) for point in points),
         churn=tuple(ChurnLimit(s.value.departures, s.value.per, s.origin) for s in care.churn),
-        cold=cold_limits(plan.fleet, hosts[: len(plan.hosts)], found),
+        cold=cold_limits(plan.fleet, mine, found),
+        warm=warm_rules(plan.fleet, mine, found),
+        tiers=members_of(tiers_of(policies, plan.fleet, change.agent, hosts), mine),
         limits=limits_of(care, said),
         policies=care.policies,
         calendar=expand((stated.value for stated in care.windows), now),

@@ -51,7 +51,7 @@ def answered(state: State, event: HostAnswered) -> State:
     index = event.index
     if not state.cold >> index & 1:
         return state
-    warm = event.outcome == "changed" and bool(state.course.budget.warm_rules(index))
+    warm = event.outcome == "changed" and bool(state.course.budget.warm_rules(index, event.turn))
     left = event.outcome in NOT_RESTARTED and not _was_cold(state, index)
     return replace(state, cold=state.cold & ~bit(index)) if warm or left else state
 

@@ -207,6 +207,7 @@ def status(state: State, now: float) -> Status:
         reverted_hosts=f"{state.reverted:x}",
         unnamed=unnamed(state).bit_count(),
         shadow=state.course.shadow,
+        requester_verified=bool(state.asked_by.name),
     )
 
 

@@ -11,7 +11,13 @@ from guardrail.decide import downs, limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
 from guardrail.decide.freezes import are_known as freezes_are_known
-from guardrail.decide.people import consents, needs_signature
+from guardrail.decide.people import (
+    anybody_asked,
+    consents,
+    needs_signature,
+    sign_the_start,
+    wanted,
+)
 from guardrail.model.operation import Hold, Note, State, Watched
 from guardrail.model.plan import ApprovalPoint, GateRule
 from guardrail.model.policy import RecoverBy
@@ -156,16 +162,19 @@ def evidence_hold(rule: GateRule, watched: Watched, now: float, why: str = "") -
 
 
 def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
-    name, given = f"approval:{point.point}", consents(state, point)
+    name, given, most = f"approval:{point.point}", consents(state, point), wanted(state, point)
     if state.wave < point.wave or state.direction == "back":
         return state
-    if len(given) >= point.count:
+    if len(given) >= most:
         return clear_hold(state, name, now, f"approved by {', '.join(given)}")
-    reasons = (f"{len(given)} of {point.count} approvals for {point.point} ({point.origin})",)
+    reasons = [f"{len(given)} of {most} approvals for {point.point} ({point.origin})"]
+    if anybody_asked(state, point):
+        one = "any one of those who approve may be that person: one more is wanted"
+        reasons.append(sign_the_start(state, one))
     others = ", not the requester" if point.not_requester else ""
     sign = " --sign KEYFILE" if needs_signature(point) else ""
-    ends = f"{point.count - len(given)} more people{others} (approve --point {point.point}{sign})"
-    return raise_hold(state, Hold(name, now, reasons, ends))
+    ends = f"{most - len(given)} more people{others} (approve --point {point.point}{sign})"
+    return raise_hold(state, Hold(name, now, tuple(reasons), ends))
 
 
 def _limit_holds(state: State, now: float) -> State:

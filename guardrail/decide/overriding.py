@@ -10,7 +10,13 @@ from guardrail.decide import limits, overrides
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import ABORT, clear_hold, note, raise_hold
 from guardrail.decide.overrides import KNOBS, LONGEST, clock, looser, planned
-from guardrail.decide.people import asked_for_it, needs_signature, sign_it
+from guardrail.decide.people import (
+    anybody_asked,
+    asked_for_it,
+    needs_signature,
+    sign_it,
+    sign_the_start,
+)
 from guardrail.model.operation import Commanded, Hold, State
 from guardrail.model.override import Override
 
@@ -48,6 +54,10 @@ def _refuse_person(state: State, command: Commanded) -> str | None:
             f"{command.by} asked for this operation, and {others.origin} wants somebody else to "
             "agree: somebody else has to override its limits"
         )
+    unsure = next((point for point in state.course.approvals if anybody_asked(state, point)), None)
+    if unsure is not None:
+        other = f"whether {command.by} is somebody else, as {unsure.origin} wants, is not known"
+        return sign_the_start(state, other)
     two = next((point for point in state.course.approvals if needs_signature(point)), None)
     if two is not None and not command.verified:
         return sign_it(command.by, f"an override where {two.origin} wants verified people")

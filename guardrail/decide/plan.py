@@ -168,8 +168,7 @@ def split(found: Found, change: ChangeRef) -> tuple[tuple[Host, ...], tuple[Excl
             why = f"down: {host.down_reason}" if host.down_reason else "down"
             excluded.append(left_out(host, why))
         elif not seen.trouble and seen.installed == seen.running == change.new:
-            why = f"already at {change.new}"
-            excluded.append(Excluded(host.name, host.failure_domain, why, down=False))
+            excluded.append(left_out(host, f"already at {change.new}"))
         else:
             hosts.append(host)
     return tuple(hosts), tuple(excluded)

@@ -15,11 +15,14 @@ from typing import Any
 
 from guardrail.decide.commands import refusal
 from guardrail.decide.overrides import clock
+from guardrail.model.freeze import Freeze, Frozen, Lifted
 from guardrail.model.journal import (
     CommandSaid,
     Ended,
     Entry,
     EntryId,
+    FreezeLifted,
+    FreezeSet,
     GateTold,
     HoldCleared,
     HoldRaised,
@@ -261,6 +264,26 @@ def _went_on(before: State, event: Event, decision: Decision) -> Iterator[Record
         elif isinstance(action, Finish):
             reasons = _reasons(after.finish_reasons)
             yield Ended(action.phase, reasons, after.changed.bit_count(), after.course.hosts)
+
+
+# ---------------------------------------------------------------- of no operation
+
+
+def freeze_records(before: Frozen, after: Frozen) -> tuple[FreezeSet | FreezeLifted, ...]:
+    """What one command has changed of the freezes; an end that comes by itself is in the first of
+    the two records."""
+    there = set(before.freezes)
+    made = [_freeze_set(one) for one in after.freezes if one not in there]
+    return (*made, *(_lifted(one) for one in after.lifted if one not in before.lifted))
+
+
+def _freeze_set(one: Freeze) -> FreezeSet:
+    whom = (one.roles, one.fleets, one.binds_back)
+    return FreezeSet(one.name, one.by, text(one.reason), one.until, *whom)
+
+
+def _lifted(gone: Lifted) -> FreezeLifted:
+    return FreezeLifted(gone.freeze.name, gone.freeze.by, gone.by, text(gone.reason))
 
 
 # ---------------------------------------------------------------- words and numbers

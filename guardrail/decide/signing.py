@@ -14,9 +14,12 @@ from typing import Protocol
 
 from guardrail.decide.overrides import clock
 from guardrail.errors import Refused
+from guardrail.model.identity import Signer
+from guardrail.model.journal import Pairs
 
 SIGNABLE = ("approve", "rollback", "override")
-"""What can be signed: what some rule wants a verified person for."""
+"""What can be signed of what is said to an operation: what some rule wants a verified person for.
+The start is signed, too (`start_statement`)."""
 
 
 class Words(Protocol):
@@ -44,7 +47,17 @@ def statement(operation: str, plan: str, said: Words) -> str:
     """The text to sign, ending in a newline. Raises Refused for what cannot be signed."""
     if said.verb not in SIGNABLE:
         raise Refused(f"{said.verb} is not signed; what can be: {', '.join(SIGNABLE)}")
-    lines = [("verb", said.verb), ("operation", operation), ("plan", plan), *_particular(said)]
+    return _text(said.verb, operation, plan, _particular(said))
+
+
+def start_statement(operation: str, plan: str, *, shadow: bool) -> str:
+    """The text to sign by whoever asks for an operation under that name, on the plan of a plan
+    file with this digest. Raises Refused as `statement` does."""
+    return _text("start", operation, plan, [("shadow", "yes" if shadow else "no")])
+
+
+def _text(verb: str, operation: str, plan: str, particular: list[tuple[str, str]]) -> str:
+    lines = [("verb", verb), ("operation", operation), ("plan", plan), *particular]
     for name, value in lines:
         if not value or not value.isprintable():
             raise Refused(f"the {name} of what is signed has to be one line of text, not {value!r}")
@@ -61,6 +74,11 @@ def _particular(said: Words) -> list[tuple[str, str]]:
         *(("limit", said.limit), ("value", value), ("until", clock(said.until))),
         ("reason", said.reason),
     ]
+
+
+def vouched(signer: Signer) -> Pairs:
+    """What the journal has of who signed the start; nothing where nobody did."""
+    return (("signed by", signer.name), ("key", signer.key)) if signer.name else ()
 
 
 MOST_LETTERS = 16_384

@@ -11,15 +11,16 @@ Worked example: c is a cache, w is not, four caches in all, no wave above 50 % o
     waves    w c c w │ c w c w   the third cache begins another
 """
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from guardrail.decide.bits import bit, members, span
 from guardrail.decide.claims import critical_roles
 from guardrail.decide.merge import matches, where
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Host
-from guardrail.model.plan import Limit, Wave
+from guardrail.model.plan import Limit, TierWave, Wave
 from guardrail.model.policy import Policy
 
 
@@ -58,18 +59,49 @@ def cut_by_tiers(
     waves: Sequence[Wave], ordered: Sequence[Host], tiers: Sequence[Tier]
 ) -> tuple[Wave, ...]:
     """The waves, none with more hosts of a tier than it may add. ordered: the plan's hosts."""
-    most = {tier.role: tier.most for tier in tiers}
+    return cut_where_full(waves, members_of(tiers, ordered))
+
+
+def members_of(tiers: Sequence[Tier], ordered: Sequence[Host]) -> tuple[TierWave, ...]:
+    """What one wave may add of each tier, with the tier's hosts by plan index."""
+    return tuple(
+        TierWave(
+            tier.role,
+            tier.most,
+            f"{sum(bit(i) for i, host in enumerate(ordered) if belongs(host, tier.role)):x}",
+            tier.origin,
+        )
+        for tier in tiers
+    )
+
+
+def cut_where_full(waves: Sequence[Wave], tiers: Sequence[TierWave]) -> tuple[Wave, ...]:
+    """The waves, each ended where it has as many hosts of a tier as one wave may add."""
+    full = [(int(tier.hosts, 16), tier.most) for tier in tiers]
     cut: list[Wave] = []
     for wave in waves:
-        begin, taken = wave.begin, Counter[str]()
-        for index in range(wave.begin, wave.end):
-            of = [role for role in most if belongs(ordered[index], role)]
-            if any(taken[role] >= most[role] for role in of):
-                cut.append(Wave(wave.stage, begin, index))
-                begin, taken = index, Counter()
-            taken.update(of)
-        cut.append(Wave(wave.stage, begin, wave.end))
+        mine = span(wave.begin, wave.end)
+        over = [(list(members(hosts & mine)), most) for hosts, most in full]
+        begin = wave.begin
+        while begin < wave.end:
+            end = min(
+                (_full_at(places, most, begin, wave.end) for places, most in over), default=wave.end
+            )
+            cut.append(Wave(wave.stage, begin, end))
+            begin = end
     return tuple(cut)
+
+
+def overfull(waves: Sequence[Wave], tier: TierWave) -> bool:
+    """Whether any of these waves has more hosts of the tier than one wave may add."""
+    hosts = int(tier.hosts, 16)
+    return any((hosts & span(wave.begin, wave.end)).bit_count() > tier.most for wave in waves)
+
+
+def _full_at(places: Sequence[int], most: int, begin: int, end: int) -> int:
+    """The first of these places, counted from `begin`, that is one too many; `end`: none is."""
+    number = bisect_left(places, begin) + most
+    return places[number] if number < len(places) else end
 
 
 def belongs(host: Host, role: str) -> bool:

@@ -16,12 +16,15 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from guardrail.decide import learn
+from guardrail.decide.bits import span
 from guardrail.decide.calendar import stricter_of
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import counted
 from guardrail.decide.holds import clear_hold, note, raise_hold
 from guardrail.decide.stricter import FIELDS
+from guardrail.decide.tiers import cut_where_full, overfull
 from guardrail.decide.waves import cut_again
-from guardrail.model.budget import Budget, ChurnLimit
+from guardrail.model.budget import Budget, ChurnLimit, Stretches, WarmRule
 from guardrail.model.calendar import Calendar
 from guardrail.model.operation import Hold, MergePolicies, PolicyMerged, State, WatchAgain
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Merged, Wave
@@ -94,9 +97,10 @@ def watch_again(state: State, event: WatchAgain) -> State:
 def apply(state: State, found: Merged, now: float) -> State:
     """The state under what became stricter."""
     forward = state.direction == "forward"
-    untouched = forward and state.waiting == learn.wave_hosts(state, state.wave)
+    hosts = learn.wave_hosts(state, state.wave)
+    untouched = forward and state.waiting == hosts and not hosts & (state.tried | state.astray)
     first = state.wave + (0 if untouched else 1)
-    course, notes = tightened(state.course, found, first, forward=forward)
+    course, notes = tightened(state.course, found, first, forward=forward, turn=state.turn)
     if not notes:
         return state
     anew = _watched(state.course.gates) != _watched(course.gates)
@@ -116,12 +120,13 @@ def _watched(rules: Sequence[GateRule]) -> list[tuple[str, object]]:
 
 
 def tightened(
-    course: Course, found: Merged, first: int, *, forward: bool = True
+    course: Course, found: Merged, first: int, *, forward: bool = True, turn: int = 0
 ) -> tuple[Course, tuple[str, ...]]:
     """The course under the stricter of both, and what changed, in words that name the policy.
 
     first: the number of the first wave that no host has been asked of; earlier ones stay as they
-    are. Nothing in the result is looser than in `course`; nothing changed: the same course.
+    are. turn: the last one given; what hosts in flight must show stays as it was when they were
+    asked. Nothing in the result is looser than in `course`; nothing changed: the same course.
     """
     notes: list[str] = []
     origins = {limit.name: f" ({limit.origin})" for limit in found.limits}
@@ -143,6 +148,8 @@ def tightened(
             for term, field in CAPS.items()
         }
     )
+    budget = _budget(course.budget, found, turn, notes)
+    longer = budget.warm_within - course.budget.warm_within
     changed = {
         "caps": caps,
         "bake_for": stricter("bake", course.bake_for, found.bake_for, "bake.for"),
@@ -150,14 +157,13 @@ def tightened(
             "rollback_when", course.rollback_when, found.rollback_when, "rollback.when"
         ),
         "gates": _gates(course.gates, found.gates, notes),
-        "budget": _budget(course.budget, found, notes),
+        "budget": budget,
+        "host_timeout": course.host_timeout + longer,
         "limits": tuple(_limit(limit, found.limits) for limit in course.limits),
         "calendar": _calendar(course.calendar, found.calendar, notes),
     }
     if forward:
-        waves = cut_again(course.waves, found.wave, first)
-        if waves != course.waves:
-            notes.append(f"waves are now of at most {found.wave} hosts{origins.get('wave', '')}")
+        waves = _smaller(course.waves, found, first, origins.get("wave", ""), notes)
         changed |= _cut(course, waves)
         changed["approvals"] = _approvals(changed["approvals"], waves, first, found, notes)
     if not notes:
@@ -224,8 +230,8 @@ def _calendar(old: Calendar | None, new: Calendar | None, notes: list[str]) -> C
     return made
 
 
-def _budget(old: Budget, found: Merged, notes: list[str]) -> Budget:
-    """Limits on churn and on cold hosts that hold besides the ones there were."""
+def _budget(old: Budget, found: Merged, turn: int, notes: list[str]) -> Budget:
+    """Limits on churn and on cold hosts, and warm-ups, that hold besides the ones there were."""
     churn = tuple(new for new in found.churn if not any(_keeps(kept, new) for kept in old.churn))
     cold = tuple(
         new
@@ -234,9 +240,43 @@ def _budget(old: Budget, found: Merged, notes: list[str]) -> Budget:
     )
     notes += [f"churn is now at most {limit} ({limit.origin})" for limit in churn]
     notes += [f"at most {limit.most} hosts may be cold now ({limit.origin})" for limit in cold]
-    if not churn and not cold:
+    warm = _warm(old.warm, found.warm, turn, notes)
+    if not churn and not cold and not warm:
         return old
-    return dataclasses.replace(old, churn=(*old.churn, *churn), cold=(*old.cold, *cold))
+    return dataclasses.replace(
+        old, churn=(*old.churn, *churn), cold=(*old.cold, *cold), warm=(*old.warm, *warm)
+    )
+
+
+def _warm(
+    old: Sequence[WarmRule], found: Sequence[WarmRule], turn: int, notes: list[str]
+) -> tuple[WarmRule, ...]:
+    """Warm-ups that none of the others asks for: a gate more, hosts more, or less time.
+
+    A gate that was asked for before stays the document that it was: one that has been changed
+    since is refused where it is read.
+    """
+    digests = {rule.gate: rule.digest for rule in reversed(old)}
+    added = tuple(
+        dataclasses.replace(rule, digest=digests.get(rule.gate, rule.digest), after=turn)
+        for rule in found
+        if not any(_warms(kept, rule) for kept in old)
+    )
+    notes += [
+        f"hosts must now be warm by gate {rule.gate} within {rule.within:g} s ({rule.origin})"
+        for rule in added
+    ]
+    return added
+
+
+def _warms(kept: WarmRule, new: WarmRule) -> bool:
+    """Whether whoever is warm by the one is warm by the other."""
+    inside = not _hosts(new.hosts) & ~_hosts(kept.hosts)
+    return kept.gate == new.gate and kept.within <= new.within and inside
+
+
+def _hosts(stretches: Stretches) -> int:
+    return sum(span(begin, end) for begin, end in stretches)
 
 
 def _keeps(kept: ChurnLimit, new: ChurnLimit) -> bool:
@@ -245,6 +285,22 @@ def _keeps(kept: ChurnLimit, new: ChurnLimit) -> bool:
 
 
 # ---------------------------------------------------------------- waves and their points
+
+
+def _smaller(
+    waves: tuple[Wave, ...], found: Merged, first: int, origin: str, notes: list[str]
+) -> tuple[Wave, ...]:
+    """The waves, those that have not begun no larger than they may be now, in all and of each
+    tier; every host stays in its place."""
+    smaller = cut_again(waves, found.wave, first)
+    if smaller != waves:
+        notes.append(f"waves are now of at most {found.wave} hosts{origin}")
+    full = [tier for tier in found.tiers if overfull(smaller[first:], tier)]
+    notes += [
+        f"waves now have at most {counted(tier.most)} of {tier.role} ({tier.origin})"
+        for tier in full
+    ]
+    return (*smaller[:first], *cut_where_full(smaller[first:], full))
 
 
 def _cut(course: Course, waves: tuple[Wave, ...]) -> dict[str, Any]:

@@ -251,8 +251,11 @@ class Operations:
 
     # ------------------------------------------------------------ start and find
 
-    async def start(self, request: messages.PlanRequest) -> None:
-        """Start the operation's workflow. Raises Refused when its name is or was taken."""
+    async def start(self, request: messages.PlanRequest, signature: str = "") -> None:
+        """Start the operation's workflow; signature: of who asks, if they signed.
+
+        Raises Refused when its name is or was taken.
+        """
         name = request.operation
         found = TypedSearchAttributes(
             [
@@ -266,7 +269,7 @@ class Operations:
             await self._ask(
                 self.client.start_workflow(
                     messages.SHADOW if request.shadow else messages.ROLLOUT,
-                    messages.RolloutInput(request),
+                    messages.RolloutInput(request, signature=signature),
                     id=messages.workflow_id(name),
                     task_queue=messages.TASK_QUEUE,
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

@@ -38,7 +38,8 @@ class ColdLimit:
 class WarmRule:
     """The gate that each of these hosts must pass once it is back, within so many seconds.
 
-    digest: of the gate's document when the plan was made.
+    digest: of the gate's document when the plan was made. after: a policy that became stricter has
+    said it; it binds hosts that were asked with a later turn than this one. 0: it is the plan's.
     """
 
     gate: str
@@ -46,6 +47,11 @@ class WarmRule:
     hosts: Stretches
     origin: Origin
     digest: str = ""
+    after: int = 0
+
+    def binds(self, index: int, turn: int) -> bool:
+        """Whether this host, asked with that turn, must show it."""
+        return self.after < turn and any(begin <= index < end for begin, end in self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,14 @@ class Budget:
     cold: tuple[ColdLimit, ...] = ()
     warm: tuple[WarmRule, ...] = ()
 
-    def warm_rules(self, index: int) -> tuple[WarmRule, ...]:
-        """What this host must show once it is back."""
-        return tuple(
-            rule for rule in self.warm if any(begin <= index < end for begin, end in rule.hosts)
-        )
+    def warm_rules(self, index: int, turn: int) -> tuple[WarmRule, ...]:
+        """What this host, asked with that turn, must show once it is back: of several words on one
+        gate the one with the shortest time."""
+        shortest: dict[str, WarmRule] = {}
+        for rule in sorted(self.warm, key=lambda rule: rule.within):
+            if rule.binds(index, turn):
+                shortest.setdefault(rule.gate, rule)
+        return tuple(rule for rule in self.warm if shortest.get(rule.gate) is rule)
 
     @property
     def warm_within(self) -> float:

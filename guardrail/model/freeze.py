@@ -111,8 +111,10 @@ UNTOLD = Known()
 
 @dataclass(frozen=True, slots=True)
 class FreezesInput:
-    """The workflow's argument. run_events: see RolloutInput."""
+    """The workflow's argument. run_events: see RolloutInput. said: how often something was
+    recorded."""
 
     at: float = 0.0
     frozen: Frozen = Frozen()
     run_events: int = 4_000
+    said: int = 0

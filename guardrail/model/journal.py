@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 Pairs = tuple[tuple[str, str], ...]
 
+FREEZES = "_freezes"
+"""Where freezes by command are recorded: they belong to no operation, and none is called so."""
+
 # ---------------------------------------------------------------- records
 
 
@@ -106,6 +109,32 @@ class LeaseBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeSet:
+    """A person set a freeze by command. until: seconds since the epoch; None: it has no end. roles,
+    fleets: whom it concerns; none: all."""
+
+    name: str
+    by: str
+    reason: str
+    until: float | None
+    roles: tuple[str, ...] = ()
+    fleets: tuple[str, ...] = ()
+    binds_back: bool = True
+    kind: Literal["freeze_set"] = "freeze_set"
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeLifted:
+    """A person ended a freeze before its time; set_by: whose it was."""
+
+    name: str
+    set_by: str
+    by: str
+    reason: str
+    kind: Literal["freeze_lifted"] = "freeze_lifted"
+
+
+@dataclass(frozen=True, slots=True)
 class Turned:
     """The operation goes the other way from here on."""
 
@@ -186,6 +215,8 @@ Record = (
     | HoldRaised
     | HoldCleared
     | LeaseBroken
+    | FreezeSet
+    | FreezeLifted
     | Turned
     | WaveBegun
     | HostAsked
@@ -202,6 +233,8 @@ RECORDS: tuple[type[Record], ...] = (
     HoldRaised,
     HoldCleared,
     LeaseBroken,
+    FreezeSet,
+    FreezeLifted,
     Turned,
     WaveBegun,
     HostAsked,
@@ -234,7 +267,7 @@ class EntryId:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing to be recorded, once."""
+    """One thing to be recorded, once. operation: or `FREEZES`."""
 
     operation: str
     id: EntryId

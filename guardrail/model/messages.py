@@ -6,7 +6,7 @@ through JSON both ways. Times are seconds since the epoch.
 
 from dataclasses import dataclass
 
-from guardrail.model.budget import Departure, Fallen
+from guardrail.model.budget import Departure, Fallen, WarmRule
 from guardrail.model.fleet import Fleet
 from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Judgement
@@ -68,6 +68,7 @@ END_LEASE = "end_lease"
 RECORD = "record"
 MERGE_POLICIES = "merge_policies"
 CHECK_SIGNATURE = "check_signature"
+WHO_ASKS = "who_asks"
 REREAD_HOSTS = "reread_hosts"
 FIND_ARRIVALS = "find_arrivals"
 OBSERVE_PLAN = "observe_plan"
@@ -109,6 +110,15 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """A request, and a signature by whoever asks, over decide/signing.py's start_statement. It is
+    beside the request, which plan files have in them."""
+
+    request: PlanRequest
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """What the worker made of it; with refusals nothing is started."""
 
@@ -127,7 +137,8 @@ class HostTask:
     """One host to change: names, versions and digests, never command lines.
 
     run: Temporal's name for the first run of this operation's workflow; a name may be used again.
-    lease: the token of the lease that it is begun on; 0: none is needed.
+    lease: the token of the lease that it is begun on; 0: none is needed. warm: what it must show
+    once it is back, where policies have become stricter since the plan; empty: what the plan says.
     """
 
     operation: str
@@ -137,6 +148,7 @@ class HostTask:
     direction: Direction
     run: str = ""
     lease: int = 0
+    warm: tuple[WarmRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,12 +365,13 @@ class RolloutInput:
     """The workflow's argument: a request, and after the first run what it carried.
 
     run_events: events of history from which the first quiet moment begins a new run (2,000
-    replay in about 0.4 s; the server's limit is 51,200).
+    replay in about 0.4 s; the server's limit is 51,200). signature: see `SignedRequest`.
     """
 
     request: PlanRequest
     carried: Carried | None = None
     run_events: int = 2_000
+    signature: str = ""
 
 
 # ---------------------------------------------------------------- what is shown
@@ -486,3 +499,5 @@ class Status:
     """How many exceptional hosts are counted only: a thousand are kept by name."""
     shadow: bool = False
     """Whether nothing is changed: `changed` counts hosts that would have been."""
+    requester_verified: bool = False
+    """Whether a signature vouches for the requester."""

@@ -13,6 +13,7 @@ from guardrail.model.freeze import UNTOLD as UNREAD
 from guardrail.model.freeze import Freeze
 from guardrail.model.freeze import Known as KnownFreezes
 from guardrail.model.gate import Judgement
+from guardrail.model.identity import NOBODY, Signer
 from guardrail.model.lease import Ask, Grant, Word
 from guardrail.model.override import Override
 from guardrail.model.plan import Course, Merged
@@ -181,6 +182,7 @@ class State:
     finished_at: float | None = None
     finish_reasons: tuple[str, ...] = ()
     story: tuple[Note, ...] = ()
+    asked_by: Signer = NOBODY  # who signed the start
 
     def hold(self, name: str) -> Hold | None:
         """The hold of that name, or None."""

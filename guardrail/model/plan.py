@@ -7,7 +7,7 @@ hosts as plan indexes (0 is the first host that will be begun).
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit
+from guardrail.model.budget import NO_BUDGET, Budget, ChurnLimit, ColdLimit, WarmRule
 from guardrail.model.calendar import Calendar
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Origin
@@ -78,6 +78,17 @@ class Wave:
     stage: str
     begin: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TierWave:
+    """How many hosts of a cache-critical tier one wave may add. hosts: the tier's own, a set of
+    plan indexes as a hex number."""
+
+    role: str
+    most: int
+    hosts: str
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +199,10 @@ class Course:
 class Merged:
     """What the worker's policies say later on about the hosts of a plan.
 
-    at: when they were read, in seconds since the epoch. wave: most hosts of one wave. approvals:
-    (index of the first host of the wave that it comes before, the point). churn, cold: as a
-    budget has them. limits: as a plan has them, for where each comes from. calendar: what
-    windows close.
+    at: when they were read, in seconds since the epoch. wave: most hosts of one wave; tiers: most
+    of each cache-critical tier. approvals: (index of the first host of the wave that it comes
+    before, the point). churn, cold, warm: as a budget has them. limits: as a plan has them, for
+    where each comes from. calendar: what windows close.
     """
 
     at: float
@@ -206,6 +217,8 @@ class Merged:
     limits: tuple[Limit, ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
     calendar: Calendar | None = None
+    tiers: tuple[TierWave, ...] = ()
+    warm: tuple[WarmRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,15 @@ DAY = 86_400.0
 @dataclass(slots=True)
 class Exceeding:
     """Overrides by limit: (value, until, whom it waits for); past: those that were in force, with
-    their ends. over: one has ended, and hosts are in flight that there is no room for any more."""
+    their ends. over: one has ended, and hosts are in flight that there is no room for any more.
+    vouched_start: it is known who asked for the operation."""
 
     course: Course
     at: float = 0.0
     known: dict[str, tuple[float, float, frozenset[str]]] = field(default_factory=dict)
     past: list[tuple[str, float, float]] = field(default_factory=list)
     over: bool = False
+    vouched_start: bool = False
 
     def caps(self, at: float) -> Caps:
         """The plan's limits, with those put in that are in force at that time."""
@@ -92,7 +94,10 @@ class Exceeding:
         mine = said.by == self.course.requester
         if not said.reason or (mine and any(point.not_requester for point in points)):
             return False
-        return said.verified or all(point.count == 1 and not point.verified for point in points)
+        signed = [point for point in points if point.count > 1 or point.verified]
+        if any(point.not_requester for point in signed) and not self.vouched_start:
+            return False
+        return said.verified or not signed
 
     def _sound(self, said: Commanded) -> bool:
         now = getattr(self.course.caps, FIELDS[said.limit])

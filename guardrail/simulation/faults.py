@@ -34,6 +34,7 @@ from guardrail.decide import (
     still_true,
     tighten,
     transition,
+    waves,
     windows,
 )
 from guardrail.model.operation import BeginHost, Commanded, Hold, Phase, State, Watched
@@ -494,6 +495,10 @@ def any_name(point: ApprovalPoint) -> Any:
     return False
 
 
+def nobody_may_have(state: State, point: ApprovalPoint) -> Any:
+    return False
+
+
 def drain_for_good(state: State, event: Any) -> Any:
     return replace(WATCH_AGAIN(state, event), draining=state.draining)
 
@@ -672,8 +677,36 @@ def newest_counts(field: str, old: Any, new: Any) -> Any:
     return old if new is None else new
 
 
-def nothing_is_stricter(course: Any, found: Any, first: int, *, forward: bool = True) -> Any:
+def nothing_is_stricter(course: Any, found: Any, first: int, **_: Any) -> Any:
     return course, ()
+
+
+def as_large_as_before(waves: Any, *_: Any) -> Any:
+    return waves
+
+
+def no_tiers(waves: Any, tiers: Any) -> Any:
+    return tuple(waves)
+
+
+def one_host_lost(waves: Any, most: Any, first: int) -> Any:
+    cut = CUT_AGAIN(waves, most, first)
+    return cut if len(cut) == len(waves) else (*cut[:-1], replace(cut[-1], end=cut[-1].end - 1))
+
+
+def begun_ones_too(waves: Any, most: Any, first: int) -> Any:
+    return CUT_AGAIN(waves, most, max(0, first - 1))
+
+
+def as_warm_as_before(*_: Any) -> Any:
+    return ()
+
+
+def newest_warm_up(old: Any, found: Any, turn: int, notes: Any) -> Any:
+    return tuple(replace(rule, after=0) for rule in WARM(old, found, turn, notes))
+
+
+CUT_AGAIN, WARM = waves.cut_again, tighten._warm
 
 
 def unread_is_good(state: State, event: Any) -> State:
@@ -688,6 +721,12 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("what became looser applies", tighten, "strictest", newest_counts),
         ("what became stricter does not apply", tighten, "tightened", nothing_is_stricter),
         ("unread is good", transition.LEARN, "policy_merged", unread_is_good),
+        ("waves are not cut smaller", tighten, "cut_again", as_large_as_before),
+        ("a tier's smaller wave does not apply", tighten, "cut_where_full", no_tiers),
+        ("a smaller wave loses a host", tighten, "cut_again", one_host_lost),
+        ("a wave that has begun is cut", tighten, "cut_again", begun_ones_too),
+        ("a stricter warm-up does not apply", tighten, "_warm", as_warm_as_before),
+        ("a warm-up binds who was asked before", tighten, "_warm", newest_warm_up),
     ],
     "no_start_under_hold": [
         ("permits ignore holds", transition, "may_begin", permit_always),
@@ -701,6 +740,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("the grace has no alarm", transition, "_moments", wake_without("gates")),
         ("one approver instead of two", holds, "_approval_hold", one_approver_is_enough),
         ("names that nobody vouches for make two", people, "needs_signature", any_name),
+        ("two of whom one may have asked", people, "anybody_asked", nobody_may_have),
         ("resume clears every hold", commands.VERBS, "resume", resume_clears_everything),
         ("an unknown host is not held", learn.OUTCOMES, "unknown", unknown_without_hold),
         ("failures are not held", limits, "too_many_failures", no_failures),
@@ -889,6 +929,7 @@ MODULES = (
     still_true,
     tighten,
     transition,
+    waves,
     windows,
     explain,
     freeze_holds,

@@ -24,7 +24,7 @@ from guardrail.model.operation import (
     Outcome,
     PlanObserved,
 )
-from guardrail.model.plan import Caps, Course, GateRule
+from guardrail.model.plan import Caps, Course, GateRule, Wave
 from guardrail.simulation.exceeding import Exceeding
 from guardrail.simulation.freezing import Places
 from guardrail.simulation.service import CATALOG, Books
@@ -70,6 +70,7 @@ class Record:
     paused: set[str] = field(default_factory=set)
     consents: dict[str, set[str]] = field(default_factory=dict)
     vouched: dict[str, set[str]] = field(default_factory=dict)
+    vouched_start: bool = False
     exceeding: Exceeding = field(init=False)
     acceptors: set[str] = field(default_factory=set)
     retried: list[int] = field(default_factory=list)
@@ -81,6 +82,7 @@ class Record:
     bad_version: bool = False  # it is left before the system has recovered
     back_gap: float = 0.0
     wave: int = 0
+    waves: tuple[Wave, ...] = ()  # as policies have left them, see PoliciesTighten
     missed: float | None = None
     reading: int = 0
     unread: bool = False
@@ -93,7 +95,8 @@ class Record:
 
     def __post_init__(self) -> None:
         self.verdicts = {rule.name: (None, 0.0) for rule in self.course.gates}
-        self.books = Books(self.course)
+        self.books = Books(self.course, self.course.budget.warm)
+        self.waves = self.course.waves
         self.exceeding = Exceeding(self.course)
 
     # ------------------------------------------------------------ one moment more
@@ -105,6 +108,7 @@ class Record:
         late = due is not None and max(due, self.excused) < event.at - EXACT
         self.missed = due if late else None
         self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
+        self.vouched_start = self.exceeding.vouched_start = bool(moment.state.asked_by.key)
         self.exceeding.goes_on(event.at)
         self.books.at = event.at
         self._learn(event)
@@ -112,7 +116,8 @@ class Record:
         self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
         self._turn_by_policy()
-        self.wave = moment.state.wave
+        self.wave, self.waves = moment.state.wave, moment.state.course.waves
+        self.books.warm = moment.state.course.budget.warm
 
     def asks(self, moment: Moment) -> None:
         """Take in what was asked for in this moment (after the rules have looked at it)."""
@@ -362,7 +367,7 @@ class Record:
 
     def waits(self) -> set[int]:
         """Hosts of this wave that nobody has asked yet, going forward."""
-        wave = self.course.waves[self.wave]
+        wave = self.waves[self.wave]
         known = self.done | self.aside | self.open.keys() | self.stuck.keys()
         return set(range(wave.begin, wave.end)) - known
 
@@ -411,7 +416,7 @@ class Record:
         if not hosts:
             return hosts
         newest = max(hosts)
-        begin = next(w.begin for w in self.course.waves if w.begin <= newest < w.end)
+        begin = next(w.begin for w in self.waves if w.begin <= newest < w.end)
         return {i for i in hosts if i >= begin}
 
     def _turn_by_policy(self) -> None:
@@ -535,6 +540,7 @@ class Record:
             signed = point.verified or point.count > 1
             given = (self.vouched if signed else self.consents).get(point.point, set())
             given = given - ({self.course.requester} if point.not_requester else set())
-            if self.wave >= point.wave and len(given) < point.count:
+            anybody = signed and point.not_requester and not self.vouched_start
+            if self.wave >= point.wave and len(given) < point.count + anybody:
                 names.add(f"approval:{point.point}")
         return names

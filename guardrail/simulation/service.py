@@ -227,6 +227,7 @@ class Books:
     """What is known of the catalog, from the events of one operation."""
 
     course: Course
+    warm: tuple[WarmRule, ...] = ()  # with those that came later, see PoliciesTighten
     at: float = 0.0
     told: bool = False
     silent_since: float | None = None
@@ -286,7 +287,8 @@ class Books:
 
     def answers(self, event: HostAnswered, lost: set[int]) -> None:
         """A host that was not restarted has not left, and is as cold as it was."""
-        warm = event.outcome == "changed" and self.course.budget.warm_rules(event.index)
+        shows = any(rule.binds(event.index, event.turn) for rule in self.warm)
+        warm = event.outcome == "changed" and shows
         if warm or (event.outcome in NOT_RESTARTED and event.index not in lost):
             self.cold.discard(event.index)
         if event.outcome == "changed":

@@ -13,6 +13,7 @@ from guardrail.decide.overrides import clock
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut
 from guardrail.model.common import Origin
 from guardrail.model.gate import GateClass, Kind, Verdict
+from guardrail.model.identity import NOBODY, Signer
 from guardrail.model.operation import Commanded, Outcome, Scope, Verb
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Wave, Word
 from guardrail.model.policy import RollbackWhen
@@ -167,7 +168,7 @@ class Planned:
 
     first_host: which host of the fleet is its host 0. sick: its health gates fail for good.
     churns: seconds after which a host at its new version leaves the catalog by itself; 0: it stays.
-    policies: what they say later on.
+    policies: what they say later on. asked_by: who signed the start.
     """
 
     name: str
@@ -178,6 +179,7 @@ class Planned:
     sick: bool = False
     churns: float = 0.0
     policies: Edits = ()
+    asked_by: Signer = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,28 +201,9 @@ def story(seed: int) -> Story:
     horizon = dice.choice((60.0, 200.0, 600.0))
     count = dice.choice((1, 1, 1, 1, 2, 3))
     operations = tuple(_operation(dice, number, small=count > 1) for number in range(count))
-    operations = tuple(
-        _with_windows(Random(f"{seed}/{number}"), each) for number, each in enumerate(operations)
-    )
-    operations = tuple(
-        _owned(Random(f"{seed}/{number}/owners"), each) for number, each in enumerate(operations)
-    )
-    operations = tuple(
-        replace(each, course=followed(Random(f"{seed}/{number}/catalog"), each.course))
-        for number, each in enumerate(operations)
-    )
-    operations = tuple(
-        replace(each, course=may_be_frozen(Random(f"{seed}/{number}/frozen"), each.course))
-        for number, each in enumerate(operations)
-    )
-    operations = tuple(
-        _policed(Random(f"{seed}/{number}/policies"), each)
-        for number, each in enumerate(operations)
-    )
-    operations = tuple(
-        _churning(Random(f"{seed}/{number}/churns"), each)
-        for number, each in enumerate(operations)
-    )
+    for name, more in TRAITS.items():
+        each = enumerate(operations)
+        operations = tuple(more(Random(f"{seed}/{number}/{name}"), one) for number, one in each)
     parts: list[Part] = []
     for number, operation in enumerate(operations):
         parts += _catalog(Random(f"{seed}/{number}/service"), number, operation, horizon)
@@ -236,6 +219,14 @@ def story(seed: int) -> Story:
 
 
 CALM = 600.0
+
+
+def _followed(dice: Random, planned: Planned) -> Planned:
+    return replace(planned, course=followed(dice, planned.course))
+
+
+def _frozen_at_times(dice: Random, planned: Planned) -> Planned:
+    return replace(planned, course=may_be_frozen(dice, planned.course))
 
 
 def _policed(dice: Random, planned: Planned) -> Planned:
@@ -412,6 +403,12 @@ def _people(dice: Random, number: int, course: Course, horizon: float) -> Iterab
         )  # fmt: skip
 
 
+def _signed(dice: Random, planned: Planned) -> Planned:
+    """Somebody vouches for who asked for half of the operations."""
+    signer = Signer("ann", (), "SHA256:ann") if dice.random() < 0.5 else NOBODY
+    return replace(planned, asked_by=signer)
+
+
 def vouched(said: Commanded) -> Commanded:
     """The same with a signature."""
     return replace(said, verified=True, key=f"SHA256:{said.by}")
@@ -516,6 +513,18 @@ LASTING = (
     "a host cannot be reached",
     "the journal cannot be written",
 )
+
+
+TRAITS: dict[str, Callable[[Random, Planned], Planned]] = {
+    "windows": _with_windows,
+    "owners": _owned,
+    "catalog": _followed,
+    "frozen": _frozen_at_times,
+    "policies": _policed,
+    "churns": _churning,
+    "asked": _signed,
+}
+"""What some operations have that others have not, each by dice of its own."""
 
 
 # ---------------------------------------------------------------- smaller, and in words

@@ -169,7 +169,8 @@ class World:
     def _set_up(self) -> None:
         for number, planned in enumerate(self.story.operations):
             referee = Referee(planned.course, only=self.only)
-            running = Running(number, planned, State(planned.course, planned.name), referee)
+            state = State(planned.course, planned.name, asked_by=planned.asked_by)
+            running = Running(number, planned, state, referee)
             referee.record.places = running.places
             self.running.append(running)
         for part in self.story.parts:
@@ -494,7 +495,7 @@ class World:
         """Everything is well, and people come by until it ends."""
         if running.state.finished:
             return
-        for by in ("bob", "cid"):
+        for by in ("bob", "cid", "dee"):
             self._ask_for(running, vouched(Commanded(self.now, "approve", by, point="start")))
         self._ask_for(running, Commanded(self.now, "retry", "bob"))
         for by in ("ann", "bob", "cid"):

@@ -129,10 +129,11 @@ class Pretended:
 
         return [plan_operation, change_host, watch_gates, record]
 
-    def _planned(self, request: PlanRequest) -> Planned:
+    def plan(self, request: PlanRequest) -> Plan:
+        """The plan of four pretended hosts."""
         waves = (Wave("1", 0, 1), Wave("100%", 1, HOSTS))
         gates = (GateRule("margin", "safety", 10.0, "person", 1.0, 10.0, ORIGIN, "q", "below 0.7"),)
-        plan = Plan(
+        return Plan(
             rollout=request.rollout.name,
             fleet=request.fleet.name,
             change=ChangeRef("consul-agent", "1.8.7", "1.8.8"),
@@ -152,15 +153,18 @@ class Pretended:
             where=request.fleet,
             host_timeout=60.0,
         )
+
+    def _planned(self, request: PlanRequest) -> Planned:
+        plan = self.plan(request)
         digest = store_plan(PlanFolder(self.store), plan)
         course = Course(
             digest,
             request.requester,
-            waves,
+            plan.waves,
             (0,) * HOSTS,
             (0,),
             plan.caps,
-            gates,
+            plan.gates,
             self.approvals,
             plan.bake_for,
         )

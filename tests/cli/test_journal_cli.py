@@ -20,6 +20,8 @@ from guardrail.model.journal import (
     Ended,
     Entry,
     EntryId,
+    FreezeLifted,
+    FreezeSet,
     GateTold,
     Head,
     HoldCleared,
@@ -67,6 +69,11 @@ RECORDED = (
     Ended("rolled_back", ("1 of 1 hosts are back",), 0, 30),
 )
 BROKEN = LeaseBroken(("memcached",), 7, "bob", "ann's worker is gone")
+FREEZES = (
+    FreezeSet("ice", "ann", "the site is slow", 1e9, ("memcached",), ("cache",), binds_back=False),
+    FreezeSet("snow", "ann", "x", None),
+    FreezeLifted("snow", "ann", "bob", "well again"),
+)
 READINGS = (
     HostsReread(1),
     HostsReread(30, (("cache-001", "at 1.8.7"),), 2),
@@ -226,7 +233,21 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    assert {type(record) for record in (*RECORDED, *READINGS, BROKEN)} == set(RECORDS) == set(WORDS)
+    made = (*RECORDED, *READINGS, BROKEN, *FREEZES)
+    assert {type(record) for record in made} == set(RECORDS) == set(WORDS)
+
+
+def test_freezes_in_words() -> None:
+    entries = [Entry(OP, EntryId("r", n, 0), T, record) for n, record in enumerate(FREEZES)]
+    lines = story(check(extend(Tip(), entries)[0]).lines, Look(zone=UTC))
+    assert [line[26:] for line in lines] == [
+        (
+            "ann sets the freeze ice for memcached, fleet cache until 2001-09-09 01:46:40Z; "
+            "going back need not wait: the site is slow"
+        ),
+        "ann sets the freeze snow: x",
+        "bob lifts the freeze snow of ann: well again",
+    ]
 
 
 def test_a_reading_of_changed_hosts_in_words() -> None:

@@ -1,12 +1,19 @@
 """What is said about overrides and signatures, through the real command line."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from cli_engine import ORIGIN, Pretended, working
 from signing_keys import key, line, signed_for
 from test_rollout_cli import Desk, address, desk  # noqa: F401 - fixtures
 
 from guardrail.cli.override import until_of, value_of
+from guardrail.cli.start import requested
+from guardrail.decide.chain import check
+from guardrail.edges.store import PlanFolder
 from guardrail.errors import Refused
+from guardrail.files.contractfile import contract_of, written
 from guardrail.model.plan import ApprovalPoint
 from guardrail_workflows.identity import Identity
 
@@ -82,7 +89,7 @@ class Signing(Pretended):
     signers = None
 
     def activities(self):
-        return [*super().activities(), Identity(self.signers).check_signature]
+        return [*super().activities(), *Identity(self.signers, PlanFolder(self.store)).all]
 
 
 async def test_two_others_sign_and_the_requester_does_not_count(tmp_path, address):  # noqa: F811
@@ -90,7 +97,7 @@ async def test_two_others_sign_and_the_requester_does_not_count(tmp_path, addres
     desk.hosts = Signing(f"file://{tmp_path / 'plans'}")
     desk.hosts.signers = tmp_path / "allowed_signers"
     desk.hosts.approvals = (ApprovalPoint("start", 0, 2, True, ORIGIN),)
-    keys = {who: key(tmp_path, who) for who in ("ann", "bob", "cid", "eve")}
+    keys = {who: key(tmp_path, who) for who in ("ann", "bob", "cid", "dee", "eve")}
 
     async def approve(*words):
         return await desk.run("rollout", "approve", "two", "--point", "start", *words)
@@ -100,7 +107,7 @@ async def test_two_others_sign_and_the_requester_does_not_count(tmp_path, addres
         assert "approve two --point start --sign KEYFILE" in started.out
         early = await approve("--sign", str(keys["bob"]))
         assert "no signature can be checked" in early.err
-        known = [line(who, keys[who]) for who in ("ann", "bob", "cid")]
+        known = [line(who, keys[who]) for who in ("ann", "bob", "cid", "dee")]
         desk.hosts.signers.write_text("".join(known))
         for words, why in (
             (("--by", "bob"), "nobody vouches for the name bob"),
@@ -118,8 +125,58 @@ async def test_two_others_sign_and_the_requester_does_not_count(tmp_path, addres
         file = tmp_path / "signature"
         file.write_text(signed_for(text.replace("plan: sha256:", "plan: sha256:0"), keys["cid"]))
         assert "not over this text" in (await approve("--signature", str(file))).err
-        assert desk.hosts.begun == []
         file.write_text(signed_for(text, keys["cid"]))
         second = await approve("--signature", str(file))
         assert second.code == 0, second.err
+        assert "nobody vouches for ann who asked" in (await desk.run("rollout", "explain")).out
+        assert desk.hosts.begun == [], "any one of the two may be who asked, under another name"
+        assert (await approve("--sign", str(keys["dee"]))).code == 0
         await desk.until("two", lambda status: status.phase == "completed")
+
+
+def plan_file(desk, rollout):  # noqa: F811
+    """A plan file, as `guardrail plan -o` writes it, asked for by somebody who is not known."""
+    request = replace(requested([Path(desk.file(rollout))], "ann", ""), operation=rollout)
+    path = desk.folder / f"{rollout}.json"
+    path.write_bytes(written(contract_of(request, desk.hosts.plan(request), ())))
+    return str(path)
+
+
+async def test_where_the_start_is_signed_two_others_are_enough(tmp_path, address):  # noqa: F811
+    desk = Desk(tmp_path, address)  # noqa: F811
+    desk.hosts = Signing(f"file://{tmp_path / 'plans'}")
+    desk.hosts.signers = tmp_path / "allowed_signers"
+    desk.hosts.approvals = (ApprovalPoint("start", 0, 2, True, ORIGIN),)
+    keys = {who: key(tmp_path, who) for who in ("bob", "cid", "dee", "eve")}
+    desk.hosts.signers.write_text("".join(line(w, keys[w]) for w in ("bob", "cid", "dee")))
+    path = plan_file(desk, "signed")
+
+    async def start(*words):
+        return await desk.run("rollout", "start", *words)
+
+    async with working(address, desk.hosts):
+        plain = await start(desk.file("signed"), "--sign", str(keys["bob"]))
+        assert (plain.code, "of a plan file" in plain.err) == (1, True), plain.err
+        strange = await start(path, "--name", "strange", "--sign", str(keys["eve"]))
+        assert strange.code == 1
+        assert "by nobody whom the worker knows" in strange.err
+        shown = await start(path, "--name", "signed", "--what-to-sign")
+        assert shown.out.startswith("guardrail statement 1\nverb: start\noperation: signed\nplan: ")
+        assert "--name signed --signature FILE" in shown.err
+        signature = tmp_path / "signature"
+        signature.write_text(signed_for(shown.out, keys["bob"]))
+        other = await start(path, "--name", "other", "--signature", str(signature))
+        assert "not over this text" in other.err
+        begun = await start(path, "--name", "signed", "--signature", str(signature))
+        assert begun.code == 0, begun.err
+        status = await desk.status("signed")
+        assert (status["requester"], status["requesterVerified"]) == ("bob", True)
+        approve = ("rollout", "approve", "signed", "--point", "start", "--sign")
+        own = await desk.run(*approve, str(keys["bob"]))
+        assert "bob asked for this operation" in own.err
+        for who in ("cid", "dee"):
+            assert (await desk.run(*approve, str(keys[who]))).code == 0
+        await desk.until("signed", lambda status: status.phase == "completed")
+    fixed = check(desk.hosts.journal.read("signed")).lines[0].record
+    assert dict(fixed.facts)["signed by"] == "bob"
+    assert dict(fixed.facts)["key"].startswith("SHA256:")

@@ -357,3 +357,23 @@ def test_a_lab_without_its_extra_says_what_to_install(monkeypatch):
 def test_a_lab_of_no_such_size_is_a_wrong_word(tmp_path: Path):
     done = run("lab", "up", "--hosts", "3", "--dir", str(tmp_path))
     assert done.exit_code == 2
+
+
+def test_a_freeze_that_stands_is_shown_and_what_cannot_be_read(
+    here: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    shown = " ".join(planned(here).output.split())
+    unread = "warning: whether a freeze stands is not known: command: Temporal at 127.0.0.1:1"
+    assert unread in shown
+    (tmp_path / "freeze.yaml").write_text("reason: this machine moves\n")
+    monkeypatch.setenv("GUARDRAIL_FREEZE_FILE", str(tmp_path / "freeze.yaml"))
+    done = planned(here, "-o", str(tmp_path / "plan.json"))
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    assert "warning: no host begins now: frozen since" in shown
+    assert "this machine moves" in shown
+    agreed = json.loads((tmp_path / "plan.json").read_text())["contract"]["plan"]
+    assert not [told for told in agreed["warnings"] if "begins now: frozen" in told]

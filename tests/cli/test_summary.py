@@ -23,7 +23,7 @@ def test_a_completed_operation():
     for row in (
         "| Hosts | 30 of 30 changed |",
         "| Change | consul-agent 1.8.7 to 1.8.8 on fleet cache |",
-        "| Asked for by | ana |",
+        "| Asked for by | ana (unverified) |",
         "| Ended | 2025-11-29 23:13:20+00:00 |",
         "| Took | 4 min 12 s, 5 min 00 s expected |",
         "| margin | below 0.7 | pass | 0.31 | fine |",

@@ -6,6 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from guardrail.model.common import Origin
+from guardrail.model.identity import NOBODY, Signer
 from guardrail.model.operation import BeginHost, Commanded, HostFound
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Wave
 from guardrail.twins import Script, Turn, Work
@@ -164,7 +165,7 @@ def helpful():
     said = []
     for at in range(0, 600, 97):
         said += [signed(at + after, "approve", by, point="start")
-                 for after, by in ((0, "ann"), (1, "bob"), (45, "cid"))]  # fmt: skip
+                 for after, by in ((0, "ann"), (1, "bob"), (45, "cid"), (60, "dee"))]  # fmt: skip
         said += [say(at + 50, "retry"), *(say(at + 51, "resume", by) for by in PEOPLE)]
     return tuple(said)
 
@@ -192,5 +193,6 @@ def stories(draw):
         lost=tuple(float(at) for at in lost),
         reread=other_hands(draw(st.integers(0, 2**32))),
         first_report=draw(st.sampled_from([0.0, 1.0] if calm else [0.0, 1.0, 8.0, 60.0, None])),
+        asked_by=draw(st.sampled_from([NOBODY, Signer("ann", (), "SHA256:ann")])),
     )
     return plan, script

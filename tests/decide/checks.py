@@ -59,7 +59,7 @@ def helpers():
     """People who come by every five minutes: approve, retry what failed, go on with what waits."""
     said = []
     for at in range(1001, 30_000, 300):
-        said += [signed(float(at), "approve", by, point="start") for by in ("bob", "cid")]
+        said += [signed(float(at), "approve", by, point="start") for by in ("bob", "cid", "dee")]
         said.append(Commanded(at + 1.0, "retry", "bob"))
         said += [Commanded(at + 2.0, "resume", by) for by in ("ann", "bob", "cid")]
         if at > 1900:

@@ -176,8 +176,8 @@ def test_the_time_to_be_warm_is_time_of_the_host():
     assert course_of(made, "x").host_timeout == made.host_timeout + 900
     (rule,) = made.budget.warm
     assert (rule.gate, rule.within, rule.hosts) == ("margin", 900.0, ((0, 30),))
-    assert made.budget.warm_rules(29) == (rule,)
-    assert made.budget.warm_rules(30) == ()
+    assert made.budget.warm_rules(29, 1) == (rule,)
+    assert made.budget.warm_rules(30, 1) == ()
 
 
 def test_a_gate_that_names_no_host_or_is_not_there_refuses_the_plan():

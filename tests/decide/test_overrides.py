@@ -14,6 +14,7 @@ from guardrail.decide.overrides import caps_now
 from guardrail.decide.record import entries
 from guardrail.decide.transition import decide
 from guardrail.model.common import Origin
+from guardrail.model.identity import Signer
 from guardrail.model.operation import Ticked
 from guardrail.model.plan import Caps, Limit, Word
 from guardrail.twins import Script, Work, drive
@@ -93,9 +94,19 @@ def test_who_asked_for_it_overrides_nothing_where_somebody_else_must_agree():
 
 
 def test_where_two_must_agree_a_name_from_the_environment_overrides_nothing():
-    state = running(course(6, caps=CAPS, approvals=(approval(count=2),)))
+    plan = course(6, caps=CAPS, approvals=(approval(count=2),))
+    state = replace(running(plan), asked_by=Signer("ann", (), "SHA256:ann"))
     assert "nobody vouches for the name bob" in refusal(state, over(2))
     assert refusal(state, over(2, verified=True)) is None
+    own = over(2, by="anna", verified=True, key="SHA256:ann")
+    assert "anna asked for this operation" in refusal(state, own)
+
+
+def test_where_two_others_must_agree_nobody_overrides_what_nobody_vouches_for():
+    state = running(course(6, caps=CAPS, approvals=(approval(count=2),)))
+    why = refusal(state, over(2, verified=True, key="SHA256:bob"))
+    assert "nobody vouches for ann who asked" in why
+    assert "rollout start PLAN --sign" in why
 
 
 # ---------------------------------------------------------------- what it allows

@@ -225,7 +225,8 @@ def test_a_journal_tells_the_whole_story(story):
     """From the records alone: which hosts are open, which holds stand, how it ended."""
     plan, script = story
     run = drive(plan, script, until=700.0)
-    state, holds, asked, told = State(plan, run.state.name), {}, {}, {}
+    state = State(plan, run.state.name, asked_by=script.asked_by)
+    holds, asked, told = {}, {}, {}
     ended = None
     for number, moment in enumerate(run.moments):
         decision = decide(state, moment.event)

@@ -6,6 +6,7 @@ import pytest
 
 from guardrail.decide import limits
 from guardrail.decide.transition import decide, may_begin
+from guardrail.model.identity import Signer
 from guardrail.model.operation import (
     GateJudged,
     HostAnswered,
@@ -122,7 +123,9 @@ def test_inconclusive_with_a_timed_bake_behind_it():
 def test_an_approval_wants_distinct_people_who_did_not_ask():
     plan = course(1, approvals=[approval(count=2)])
     said = [("ann", 2), ("bob", 3), ("bob", 4), ("cid", 5)]
-    run = go(plan, people=[signed(at, "approve", by, point="start") for by, at in said])
+    people = [signed(at, "approve", by, point="start") for by, at in said]
+    signer = Signer("ann", (), "SHA256:ann")
+    run = drive(plan, Script(people=tuple(people), asked_by=signer))
     assert span(run, "approval:start") == (0.0, 5.0)
     assert begins(run) == [(5.0, 0)]
 

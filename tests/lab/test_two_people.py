@@ -22,7 +22,7 @@ def signers(engine: Engine) -> Iterator[Path]:
 def test_two_others_have_to_sign_and_the_requester_does_not_count(
     engine: Engine, fresh_lab: Lab, signers: Path, tmp_path: Path
 ) -> None:
-    keys = {name: key(tmp_path, name) for name in ("ann", "bob", "cid", "eve")}
+    keys = {name: key(tmp_path, name) for name in ("ann", "bob", "cid", "dee", "eve")}
     name = engine.start("two", "^cache-00[1-3]$")  # as ann
     engine.until_held(name, "approval:start", 20)
 
@@ -34,7 +34,7 @@ def test_two_others_have_to_sign_and_the_requester_does_not_count(
         assert words in ended.text
 
     refused(approve("--sign", str(keys["bob"])), "no signature can be checked")
-    signers.write_text("".join(line(who, keys[who]) for who in ("ann", "bob", "cid")))
+    signers.write_text("".join(line(who, keys[who]) for who in ("ann", "bob", "cid", "dee")))
     for by in ("bob", "cid", "dan"):
         refused(approve("--by", by), f"nobody vouches for the name {by}")
     refused(approve("--sign", str(keys["ann"])), "ann asked for this operation")
@@ -57,8 +57,11 @@ def test_two_others_have_to_sign_and_the_requester_does_not_count(
     file.write_text(signed_for(text, keys["cid"]))
     second = approve("--signature", str(file))
     assert second.code == 0, second.text
+    assert "nobody vouches for ann who asked" in engine("rollout", "explain", name).text
+    third = approve("--sign", str(keys["dee"]))  # one of the two might be ann, by another name
+    assert third.code == 0, third.text
     status = engine.until_ended(name)
     assert (status.phase, status.changed) == ("completed", 3)
     journal = engine("journal", "show", name).text
-    for who in ("bob", "cid"):
+    for who in ("bob", "cid", "dee"):
         assert f"{who} says approve at start (verified True, key SHA256:" in journal

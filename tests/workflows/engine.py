@@ -17,6 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from guardrail.decide.signing import statement
 from guardrail.model import messages
+from guardrail.model.budget import WarmRule
 from guardrail.model.change import ChangeRef
 from guardrail.model.common import Amount
 from guardrail.model.fleet import Fleet, HostList
@@ -68,6 +69,7 @@ class World:
     verdicts: dict[str, str] = field(default_factory=dict)
     refusals: tuple[str, ...] = ()
     begun: list[tuple[str, int, int]] = field(default_factory=list)
+    warmed: dict[str, tuple[WarmRule, ...]] = field(default_factory=dict)
     watches: list[int] = field(default_factory=list)
     hang: asyncio.Event | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -110,6 +112,7 @@ class World:
         if not may.allowed:
             return HostAnswer(task.index, task.turn, "not_begun", name, may.reason)
         self.begun.append((name, task.turn, activity.info().attempt))
+        self.warmed[name] = task.warm
         if self.hang is not None:
             while not self.hang.is_set():
                 activity.heartbeat()

@@ -149,6 +149,7 @@ async def approved(client: Client, name: str) -> None:
         await op.until(holds("approval:start"))
         await op.say("approve", sign="cid", point="start", ident="1")
         await op.say("approve", sign="dee", point="start", ident="2")
+        await op.say("approve", sign="eve", point="start", ident="3")
         await ends(op, "completed", changed=2)
 
 

@@ -4,22 +4,31 @@ The watch looks every 0.3 s here instead of 2; a worker's last look is as old as
 """
 
 import asyncio
+import contextlib
 import time
 
 import pytest
 from crash.fleet import HostFleet, now
 from edges.http_part import Answer, serving
 from real_worker import parts, worker
+from temporalio import activity
+from temporalio.worker import Replayer
 
 from guardrail.decide.chain import check
 from guardrail.edges.compose import store_of
+from guardrail.edges.converter import CONVERTER
 from guardrail.edges.freezes import Commands, File, Url
 from guardrail.edges.journal import journal_at
 from guardrail.errors import Refused
 from guardrail.files.freeze import parse
 from guardrail.files.planfile import load_head
-from guardrail.model.freeze import FREEZES_ID, Freeze, Lift
+from guardrail.model.freeze import FREEZE_OFF, FREEZE_ON, FREEZES_ID, Freeze, FreezesInput, Lift
+from guardrail.model.freeze import FREEZES as FREEZES_WORKFLOW
+from guardrail.model.journal import EMPTY, FREEZES, Entry, FreezeLifted, FreezeSet, Head
+from guardrail.model.messages import RECORD, TASK_QUEUE
 from guardrail_workflows import frozen
+from guardrail_workflows.freezes import FreezesWorkflow
+from guardrail_workflows.worker import make_worker
 
 pytestmark = pytest.mark.temporal
 QUICK = 0.3
@@ -76,6 +85,56 @@ async def test_set_by_command_and_lifted_and_kept_for_whoever_asks(server, made)
             ("ice", "cid"),
         ]
         assert await desk.read() == ()
+        lines = await recorded(made, 4)
+    assert [line.record for line in lines] == [
+        FreezeSet("ice", "bea", "the site is slow", None),
+        FreezeSet("more", "bea", "x", None),
+        FreezeLifted("more", "bea", "bea", "over"),
+        FreezeLifted("ice", "bea", "cid", "well again"),
+    ]
+    assert abs(lines[0].at - time.time()) < 60
+
+
+async def recorded(made, count):
+    """The journal of freezes, once it has so many lines: they are written beside the answer."""
+    journal, limit = journal_at(made.journal), time.monotonic() + 10
+    while True:
+        with contextlib.suppress(Refused):
+            checked = check(journal.read(FREEZES), FREEZES)
+            assert checked.broken is None
+            if len(checked.lines) >= count:
+                return checked.lines
+        assert time.monotonic() < limit, "not within 10 s"
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_an_earlier_build_has_not_recorded_is_replayed_so(server, monkeypatch):
+    """A run that was begun without the journal goes on under this build, which records."""
+    client, name = server.client, "freezes-of-old"
+    with monkeypatch.context() as patch:
+        patch.setattr(FreezesWorkflow, "_is_journaled", lambda _: False)
+        async with make_worker(client, []):
+            old = await client.start_workflow(
+                FREEZES_WORKFLOW, FreezesInput(), id=name, task_queue=TASK_QUEUE
+            )
+            for freeze in ("ice", "snow"):
+                await old.execute_update(FREEZE_ON, Freeze(freeze, "x", "bea", 0.0))
+    asked = []
+
+    @activity.defn(name=RECORD)
+    async def record(entries: list[Entry]) -> Head:
+        asked.extend(entry.record for entry in entries)
+        return EMPTY
+
+    async with make_worker(client, [record]):
+        await old.execute_update(FREEZE_OFF, Lift("ice", "cid", "well"))
+        await old.execute_update(FREEZE_ON, Freeze("rain", "x", "bea", 0.0))
+        history = await old.fetch_history()
+        await old.terminate()
+    assert [each.name for each in asked] == ["ice", "rain"]
+    replayer = Replayer(workflows=[FreezesWorkflow], data_converter=CONVERTER)
+    assert (await replayer.replay_workflow(history)).replay_failure is None
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -39,12 +39,16 @@ async def test_two_people_are_two_keys(server):
         assert again == "bob has approved start already"
         assert not world.begun
         await op.say("approve", sign="cid", point="start")
+        (held,) = (await op.status()).holds
+        assert "nobody vouches for ann who asked" in held.reasons[1], "one of the two may be ann"
+        await op.say("approve", sign="dee", point="start")
         status = await op.handle.result()
     assert (status.phase, status.changed) == ("completed", 2)
     said = [each.record for each in lines_of(world, op.name) if each.kind == "command"]
     assert [(r.by, dict(r.options)["key"]) for r in said] == [
         ("bob", "SHA256:bob"),
         ("cid", "SHA256:cid"),
+        ("dee", "SHA256:dee"),
     ]
 
 

@@ -1,13 +1,16 @@
 """The worker's policies are read again before each wave, on a real server: stricter applies, and
 policies that cannot be read hold."""
 
+import asyncio
 import time
 from dataclasses import replace
 
 import pytest
 from test_rollout import course
 
-from guardrail.model.plan import Caps
+from guardrail.model.budget import WarmRule
+from guardrail.model.common import Origin
+from guardrail.model.plan import Caps, TierWave
 from guardrail.twins import as_planned
 
 from engine import World, operation
@@ -50,3 +53,24 @@ async def test_what_became_stricter_applies_also_in_the_next_run(server):
         end = await op.handle.result()
         assert (end.phase, end.changed) == ("completed", 6)
         assert [(wave.begin, wave.end) for wave in end.waves] == [(n, n + 1) for n in range(6)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_smaller_wave_of_a_tier_and_a_stricter_warm_up_reach_the_hosts(server):
+    plan = asking(1, 5, unavailable=3)
+    origin = Origin("policy cache", "cache.yaml", 8)
+    world = World(plan, server.client, takes=0.05, hang=asyncio.Event())
+    async with operation(server.client, world, run_events=40) as op:
+        await op.until(lambda s: bool(s.in_flight))
+        world.policies = replace(
+            as_planned(plan, time.time()),
+            tiers=(TierWave("memcached", 1, "1e", origin),),
+            warm=(WarmRule("cache-warm", 60.0, ((0, 3),), origin, "sha256:w"),),
+        )
+        world.hang.set()
+        end = await op.handle.result()
+        assert (end.phase, end.changed) == ("completed", 5)
+        assert [(wave.begin, wave.end) for wave in end.waves] == [(n, n + 1) for n in range(5)]
+    assert world.warmed["host-000"] == (), "it was asked before"
+    assert [rule.within for rule in world.warmed["host-002"]] == [60.0]
+    assert world.warmed["host-004"] == (), "the policy is not about it"

@@ -130,7 +130,7 @@ class Activities:
             self.end_lease,
             self.record,
             self.merge_policies,
-            Identity.of(self.source, self.signers).check_signature,
+            *Identity.of(self.source, self.signers, self.store).all,
         )
 
     # ------------------------------------------------------------ planning
@@ -230,7 +230,7 @@ class Activities:
             return said
         try:
             async with self._hands(task.plan) as (plan, _, edges):
-                rules = plan.budget.warm_rules(task.index)
+                rules = task.warm or plan.budget.warm_rules(task.index, task.turn)
                 why = await self._cold_still(said.name, rules, edges) if rules else ""
         except (Refused, InvalidFile, Unanswered) as error:
             why = f"whether it is warm cannot be told: {error}"

@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain, shadow
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
-    from guardrail.decide.signing import refuse_unchecked
+    from guardrail.decide.signing import refuse_unchecked, vouched
     from guardrail.decide.transition import decide
     from guardrail.decide.way_back import way_back
     from guardrail.model import messages
@@ -73,7 +73,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail_workflows.keeping import Keeper
     from guardrail_workflows.read_again import look_again, read_again, root
     from guardrail_workflows.recorder import Recorder
-    from guardrail_workflows.signed import signer_of
+    from guardrail_workflows.signed import signer_of, who_asks
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
@@ -111,6 +111,7 @@ class RolloutWorkflow:
     def __init__(self, given: RolloutInput) -> None:
         self.request = given.request
         self.run_events = given.run_events
+        self.signature = given.signature
         self.state = State(_unplanned(given), given.request.operation)
         self.loading = given.carried is not None
         self.answered = list(given.carried.answered) if given.carried is not None else []
@@ -146,6 +147,8 @@ class RolloutWorkflow:
     # ------------------------------------------------------------ beginning, going on, ending
 
     async def _plan(self) -> None:
+        signer = await who_asks(self.request, self.signature)
+        self.request = replace(self.request, requester=signer.name or self.request.requester)
         planned: Planned = await workflow.execute_activity(
             messages.PLAN_OPERATION,
             self.request,
@@ -161,9 +164,10 @@ class RolloutWorkflow:
         if planned.course.shadow != self.request.shadow:  # a worker that does not know the word
             why = "the worker that planned it does not know of shadows: run one of this build"
             raise ApplicationError(why, type="Refused", non_retryable=True)
-        self.state = State(planned.course, self.request.operation)
+        self.state = State(planned.course, self.request.operation, asked_by=signer)
         change = self.request.rollout.change
-        facts = (("change", change.name), ("from", change.old), ("to", change.new))
+        facts: Pairs = (("change", change.name), ("from", change.old), ("to", change.new))
+        facts = (*facts, *vouched(signer))
         facts = (*facts, *((shadow.FACT,) if self.request.shadow else ()))
         self._happen(Started(self._heard(planned.at)), facts)
 
@@ -297,12 +301,7 @@ class RolloutWorkflow:
 
     async def _change(self, begin: BeginHost) -> None:
         """Have one host changed. Whatever goes wrong with the asking, it is unknown."""
-        course, state = self.state.course, self.state
-        run = workflow.info().first_execution_run_id
-        lease = state.lease.token if state.lease is not None else 0
-        task = HostTask(
-            state.name, course.plan, begin.index, begin.turn, begin.direction, run, lease
-        )
+        course, task = self.state.course, self._host_task(begin)
         try:
             said: HostAnswer = await workflow.execute_activity(
                 messages.SHADOW_HOST if course.shadow else messages.CHANGE_HOST,
@@ -321,6 +320,21 @@ class RolloutWorkflow:
             self._happen(FreezesSeen(at, 0, said.freezes))
         answered = HostAnswered(at, said.index, said.turn, said.outcome, said.name, said.reason)
         self._happen(answered, said.facts)
+
+    def _host_task(self, begin: BeginHost) -> HostTask:
+        """What a worker must know to change this host now."""
+        course, lease = self.state.course, self.state.lease
+        warm = course.budget.warm_rules(begin.index, begin.turn) if course.tightened else ()
+        return HostTask(
+            self.state.name,
+            course.plan,
+            begin.index,
+            begin.turn,
+            begin.direction,
+            workflow.info().first_execution_run_id,
+            lease.token if lease is not None else 0,
+            tuple(replace(rule, hosts=()) for rule in warm),
+        )
 
     async def _merge(self, turn: int) -> None:
         """Have the policies merged again; whatever goes wrong is told, and tried again."""

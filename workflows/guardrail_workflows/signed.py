@@ -14,8 +14,8 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide.signing import statement
     from guardrail.errors import Refused
     from guardrail.model import messages
-    from guardrail.model.identity import Signed, Signer
-    from guardrail.model.messages import Say
+    from guardrail.model.identity import NOBODY, Signed, Signer
+    from guardrail.model.messages import PlanRequest, Say, SignedRequest
 
 ANSWERS = timedelta(seconds=10)
 """How long a worker may take: a person waits for 15 s at the most."""
@@ -40,4 +40,24 @@ async def signer_of(say: Say, operation: str, plan: str) -> Signer:
         raise ApplicationError(told, type="Refused") from None
     if signer.problem or not signer.name:
         raise ApplicationError(signer.problem or "the signature is nobody's", type="Refused")
+    return signer
+
+
+async def who_asks(request: PlanRequest, signature: str) -> Signer:
+    """Who signed the start; nobody, where there is no signature.
+
+    Raises ApplicationError (Refused) when there is one and it cannot be told whose it is.
+    """
+    if not signature:
+        return NOBODY
+    signer: Signer = await workflow.execute_activity(
+        messages.WHO_ASKS,
+        SignedRequest(request, signature),
+        result_type=Signer,
+        start_to_close_timeout=ANSWERS,
+        retry_policy=RetryPolicy(maximum_attempts=3),
+    )
+    if signer.problem or not signer.name:
+        why = signer.problem or "the signature is nobody's"
+        raise ApplicationError("the start is refused", why, type="Refused", non_retryable=True)
     return signer
