@@ -37,6 +37,7 @@ from guardrail.ports import (
     PlanStore,
     Probing,
     Restarts,
+    Rings,
     Unreachable,
 )
 
@@ -91,6 +92,7 @@ async def plan_rollout(
     name = request.rollout.change.name
     change = next((change for change in documents.changes if change.name == name), None)
     hosts = await inventory.hosts(request.fleet)
+    ring = await inventory.ring(request.fleet) if isinstance(inventory, Rings) else None
     seen: dict[str, Seen] = {}
     if change is not None:
         look = Look(change, request.rollout.change, probing, restarts)
@@ -114,6 +116,7 @@ async def plan_rollout(
             *(told(before, hosts, tolerated) if before else ()),
             *own_words(own),
         ),
+        ring=ring,
     )
     return make_plan(request, found, now=now, guards=own, seconds_per_host=seconds_per_host)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from guardrail.model.budget import Listing
+from guardrail.model.budget import Listing, RingListed
 from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host, KnownFleet
 from guardrail.model.gate import Age, Reading
@@ -38,6 +38,15 @@ class Inventory(Protocol):
         Raises Refused when the answer is not whole (filtered by ACLs, empty), Unanswered when
         there is none.
         """
+
+
+@runtime_checkable
+class Rings(Protocol):
+    """Which nodes of a fleet's tier serve the slots of its ring."""
+
+    async def ring(self, fleet: Fleet) -> RingListed | None:
+        """The ring; None: the fleet names none. Raises Refused (it is not there, or is no ring),
+        Unanswered."""
 
 
 class Catalog(Protocol):

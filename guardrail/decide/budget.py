@@ -32,6 +32,7 @@ def budget_of(care: Resolved, fleet: Fleet, hosts: Sequence[Host], found: Found)
     cold, warm = cold_limits(fleet.name, hosts, found), warm_rules(fleet.name, hosts, found)
     if not isinstance(fleet.inventory, ConsulInventory):
         return replace(NO_BUDGET, cold=cold, warm=warm)
+    ring = found.ring.size if found.ring else None
     return Budget(
         follow=True,
         grace=care.grace.value,
@@ -44,6 +45,7 @@ def budget_of(care: Resolved, fleet: Fleet, hosts: Sequence[Host], found: Found)
         falls=more_than_chance(len(hosts) / HOURS_UP),
         cold=cold,
         warm=warm,
+        ring=ring,
     )
 
 
@@ -54,13 +56,15 @@ def covers(policy: Policy, fleet: str, found: Found) -> Callable[[Host], bool]:
 
 
 def cold_limits(fleet: str, hosts: Sequence[Host], found: Found) -> tuple[ColdLimit, ...]:
-    """How many hosts of each policy's own may be cold: a share is of all that it covers."""
+    """How many hosts of each policy's own may be cold: a share is of all that it covers, and in a
+    ring of no more than its slots, since spares are no capacity."""
     limits: list[ColdLimit] = []
+    slots = len(found.ring.slots) if found.ring else len(found.hosts)
     for policy in found.policies:
         amount, mine = policy.limits.cold_capacity, covers(policy, fleet, found)
         tier = sum(map(mine, found.hosts))
         if amount is not None and tier:
-            most = amount.of(tier if amount.percent else len(found.hosts))
+            most = amount.of(min(tier, slots) if amount.percent else len(found.hosts))
             span = stretches([mine(host) for host in hosts])
             limits.append(ColdLimit(most, span, where(policy, "limits.coldCapacity")))
     return tuple(limits)
@@ -123,6 +127,18 @@ def churn_rows(care: Resolved) -> tuple[Limit, ...]:
     return tuple(
         Limit("churn", one.written, float(one.value.departures), "nodes", one.origin)
         for one in care.churn
+    )
+
+
+def in_slots(plan: Plan) -> tuple[Limit, ...]:
+    """The plan's limits, those on what may be cold in slots where there is a ring."""
+    ring, cold = plan.budget.ring, [limit.most for limit in plan.budget.cold]
+    if ring is None or not cold:
+        return plan.limits
+    most = float(min(cold))
+    return tuple(
+        replace(limit, value=most, unit="nodes") if limit.name == "coldCapacity" else limit
+        for limit in plan.limits
     )
 
 

@@ -26,6 +26,8 @@ SETS = (
     "reverted",
     "down_now",
     "cold",
+    "serving",
+    "fresh",
     "down_accepted",
     "lately",
     "lately_before",

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from guardrail.decide import churning, coldness, downs
+from guardrail.decide import churning, coldness, downs, ring
 from guardrail.decide.bits import has, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Catalog, ChurnLimit, Departure
@@ -35,7 +35,8 @@ NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
 def is_good(state: State) -> bool:
     """Whether the catalog answers, or nobody has to look at it."""
     catalog = state.catalog
-    return not state.course.budget.follow or (catalog.told and catalog.silent_since is None)
+    answers = catalog.told and catalog.silent_since is None
+    return not state.course.budget.follow or (answers and not ring.missing(state))
 
 
 # ---------------------------------------------------------------- the budget
@@ -102,6 +103,8 @@ def watch_anew(state: State, at: float) -> State:
         silent_since=at if silent is None else silent,
         problem=state.catalog.problem or "the catalog was not read yet",
         good_since=None,
+        still=None,
+        ring=ring.anew(state.catalog.ring),
     )
     return replace(state, catalog=anew)
 
@@ -151,14 +154,20 @@ def seen(state: State, event: FleetSeen) -> State:
     if event.problem:
         since = event.at if catalog.silent_since is None else catalog.silent_since
         known = dataclasses.replace(
-            state.catalog, silent_since=since, problem=event.problem, good_since=None
+            state.catalog, silent_since=since, problem=event.problem, good_since=None, still=None
         )
         return replace(state, catalog=known)
     good = event.at if catalog.good_since is None else catalog.good_since
     known = dataclasses.replace(
-        state.catalog, told=True, silent_since=None, problem="", good_since=good, index=event.index
+        state.catalog,
+        told=True,
+        silent_since=None,
+        problem="",
+        good_since=good,
+        index=event.index,
+        still=event.still,
     )
-    return downs.seen(replace(state, catalog=known), event)
+    return ring.seen(downs.seen(replace(state, catalog=known), event), event)
 
 
 def _with(state: State, catalog: Catalog, new: Sequence[Departure], now: float) -> State:

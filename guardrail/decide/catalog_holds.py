@@ -32,7 +32,7 @@ def refresh(state: State, now: float) -> State:
 
 def _cold(state: State, now: float) -> State:
     """Used up by hosts that no bake warms: a person deals with them."""
-    if not state.course.budget.cold or not coldness.stuck(state):
+    if not state.course.budget.cold or not coldness.stuck(state, now):
         return clear_hold(state, COLD, now, "room again")
     used = coldness.words(state)
     return raise_hold(state, Hold(COLD, now, used, "room again: retry or skip a host"))
@@ -125,7 +125,7 @@ def moments(state: State, now: float) -> list[float | None]:
     budget = state.course.budget
     if not budget.follow:
         return []
-    due = [silent_due(state)]
+    due = [silent_due(state), *coldness.moments(state)]
     if state.hold(CATALOG):
         due.append(good_again_at(state))
     for limit in budget.churn:

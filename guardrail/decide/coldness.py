@@ -8,9 +8,11 @@ warm:
                         in the middle of a wave, that bake comes in the middle of the wave
     failed or unknown   until a person has dealt with it
 
-A host that is cold already (it failed, and is asked again) takes nothing more.
+A host that is cold already (it failed, and is asked again) takes nothing more. Where the hosts
+serve the slots of a ring, it is the slots that are counted (decide/ring.py).
 """
 
+from guardrail.decide import ring
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import ColdLimit
@@ -24,18 +26,25 @@ def members_of(limit: ColdLimit) -> int:
     return sum(span(begin, end) for begin, end in limit.hosts)
 
 
+def used(state: State, limit: ColdLimit) -> int:
+    """How much of the limit is used up: hosts that are cold, or slots without a warm server."""
+    hosts = members_of(limit)
+    return ring.cold(state, hosts) if ring.counts(state) else (state.cold & hosts).bit_count()
+
+
 def full(state: State) -> int:
     """The set of hosts of which no other one may be cold now."""
     found = 0
     for limit in state.course.budget.cold:
-        hosts = members_of(limit)
-        if (state.cold & hosts).bit_count() >= limit.most:
-            found |= hosts
+        if used(state, limit) >= limit.most:
+            found |= members_of(limit)
     return found
 
 
 def permitted(state: State, hosts: int) -> int:
     """Those of the hosts that may be cold."""
+    if ring.counts(state):
+        return hosts & ~(full(state) & ~ring.takes_nothing(state))
     return hosts if not state.cold else hosts & ~(full(state) & ~state.cold)
 
 
@@ -63,6 +72,7 @@ def _was_cold(state: State, index: int) -> bool:
 
 def baked(state: State) -> State:
     """A bake is over: what serves is warm."""
+    state = ring.baked(state)
     if not state.cold:
         return state
     away = sum(bit(flight.index) for flight in state.in_flight)
@@ -75,23 +85,47 @@ def _lost(state: State) -> int:
 
 def bake_helps(state: State) -> bool:
     """Whether every waiting host waits for others to be warm, and a bake would make them so."""
-    if not state.waiting or not state.cold or state.in_flight:
-        return False
-    return not permitted(state, state.waiting) and bool(state.cold & ~_lost(state))
+    return _all_wait(state) and _a_bake_warms(state)
 
 
-def stuck(state: State) -> bool:
-    """Whether every waiting host waits for others that no bake makes warm."""
-    if not state.waiting or not state.cold or state.in_flight:
+def stuck(state: State, now: float) -> bool:
+    """Whether every waiting host waits for others that neither a bake nor a gate makes warm."""
+    if not _all_wait(state) or _a_bake_warms(state):
         return False
-    return not permitted(state, state.waiting) and not state.cold & ~_lost(state)
+    until = ring.warm_until(state)
+    return until is None or now >= until
+
+
+def _all_wait(state: State) -> bool:
+    """Whether every waiting host waits for others to be warm, and nothing is in flight."""
+    if not state.waiting or state.in_flight or not (state.cold or ring.counts(state)):
+        return False
+    return not permitted(state, state.waiting)
+
+
+def _a_bake_warms(state: State) -> bool:
+    """Whether a bake makes room: some that are cold serve, and nothing else shows them warm."""
+    counted = state.cold & state.serving if ring.counts(state) else state.cold
+    return bool(counted & ~_lost(state)) or ring.warmed_by_a_bake(state)
+
+
+def moments(state: State) -> list[float | None]:
+    """When time alone changes something here."""
+    return [ring.warm_until(state)] if state.course.budget.cold else []
 
 
 def words(state: State) -> tuple[str, ...]:
     """Which limits are used up."""
     return tuple(
-        f"{(state.cold & members_of(limit)).bit_count()} hosts are cold, {limit.most} may be "
-        f"({limit.origin})"
+        f"{_words(state, limit)}, {limit.most} may be ({limit.origin})"
         for limit in state.course.budget.cold
-        if (state.cold & members_of(limit)).bit_count() >= limit.most
+        if used(state, limit) >= limit.most
     )
+
+
+def _words(state: State, limit: ColdLimit) -> str:
+    count = used(state, limit)
+    if not ring.counts(state):
+        return f"{count} hosts are cold"
+    which = ring.words(state, members_of(limit))
+    return f"{count} ring slots have no warm server: {which}"

@@ -2,7 +2,8 @@
 
 A host is down when its node is not in the catalog, or has a critical check there, and we have
 neither asked it to change nor had a bad answer from it: those are away, which counts already. Down
-before the plan was made is in the plan. What is down counts against the limits as it is now.
+before the plan was made is in the plan, and counts until the catalog shows it serving again. What
+is down counts against the limits as it is now.
 
     cache-critical                             holds at once
     changed by this operation within 30 min    holds at once
@@ -43,16 +44,23 @@ def newly(state: State) -> int:
     return state.down_now & ~ours
 
 
+def before(state: State) -> tuple[int, ...]:
+    """How many hosts of each domain were down before the operation and are so still: all of them
+    while the catalog does not say otherwise."""
+    still = state.catalog.still
+    return state.course.down if still is None else still
+
+
 def total(state: State) -> int:
     """How many hosts are down: before the operation, and newly."""
-    return sum(state.course.down) + newly(state).bit_count()
+    return sum(before(state)) + newly(state).bit_count()
 
 
 def of_domain(state: State, domain: int) -> int:
     """The same of one failure domain."""
     domains = state.course.domains
     fresh = sum(1 for index in members(newly(state)) if domains[index] == domain)
-    return state.course.down[domain] + fresh
+    return before(state)[domain] + fresh
 
 
 def alarming(state: State) -> int:

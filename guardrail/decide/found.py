@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from guardrail.decide.terms import Resolved
+from guardrail.model.budget import RingListed
 from guardrail.model.change import Change
 from guardrail.model.common import Origin
 from guardrail.model.fleet import Host
@@ -48,7 +49,8 @@ class Found:
     """The worker's source, the inventory and the hosts, as they were found.
 
     hosts: all of the fleet. seen: by host name, of those that are not down. change: None when
-    the source has none of that name; `changes` are the names it has. watching: by gate.
+    the source has none of that name; `changes` are the names it has. watching: by gate. ring: of
+    the fleet's tier, where it has one.
     """
 
     hosts: tuple[Host, ...]
@@ -60,6 +62,7 @@ class Found:
     watching: Mapping[str, Watching] = field(default_factory=dict)
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    ring: RingListed | None = None
 
     def at(self, name: str) -> Seen:
         """What was seen of a host; one that nobody looked at is in trouble."""

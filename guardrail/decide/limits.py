@@ -37,7 +37,7 @@ def most_away(state: State) -> int:
     Going slowly halves our own part of the limit (down hosts keep theirs), and leaves one host:
     halving the whole left no room at all beside a host that was down before.
     """
-    cap, down = caps_now(state).unavailable, sum(state.course.down)
+    cap, down = caps_now(state).unavailable, sum(downs.before(state))
     if state.lease is not None:
         cap = min(cap, down + state.lease.share.hosts)
     return down + max(1, (cap - down) // SLOWED) if state.slowed and cap > down else cap

@@ -6,7 +6,7 @@ asked ── no policy with owners allows less ───────────
                                                                  what is in flight has settled
 """
 
-from guardrail.decide import limits, overrides
+from guardrail.decide import downs, limits, overrides
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import ABORT, clear_hold, note, raise_hold
 from guardrail.decide.overrides import KNOBS, LONGEST, clock, looser, planned
@@ -214,7 +214,7 @@ def settle(state: State, now: float) -> State:
 
 def exceeded(state: State) -> str | None:
     """Which limit has more hosts away than it allows now, in words; None: none has."""
-    caps, down = overrides.caps_now(state), state.course.down
+    caps, down = overrides.caps_now(state), downs.before(state)
     gone, counts = limits.away(state), limits.away_by_domain(state)
     if gone and gone + sum(down) > caps.unavailable:
         return f"{gone} hosts away and {sum(down)} down, {caps.unavailable} allowed"

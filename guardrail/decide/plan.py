@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from guardrail.decide import canaries, observing
-from guardrail.decide.budget import budget_of, churn_rows, slow_turns
+from guardrail.decide import canaries, observing, spares
+from guardrail.decide.budget import budget_of, churn_rows, in_slots, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
 from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, in_peak, never_fits
@@ -106,15 +106,23 @@ def make_plan(
         calendar=expand((stated.value for stated in care.windows), now),
         canaries=canaries.covered(ordered, waves, rollout.order, versions),
     )
+    away = most_away(plan)
+    plan = replace(plan, limits=(*in_slots(plan), *spares.rows(plan, care, away)))
     open_seconds, ends = seconds_expected(plan, seconds_per_host), done_at(plan, seconds_per_host)
     seconds = open_seconds if ends is None else ends - now
     return replace(
         plan,
         seconds_expected=seconds,
         seconds_closed=max(0.0, seconds - open_seconds),
-        refusals=(*refusals(plan, request, found, care), *never_fits(plan, ends), *in_peak(plan)),
+        refusals=(
+            *refusals(plan, request, found, care),
+            *spares.refusals(plan, fleet, care, away),
+            *never_fits(plan, ends),
+            *in_peak(plan),
+        ),
         warnings=(
             *warnings(plan, found),
+            *spares.warnings(plan, found),
             *canaries.warnings(plan.canaries),
             *closed_now(plan, ends),
         ),

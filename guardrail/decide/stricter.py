@@ -57,6 +57,7 @@ FIELDS: dict[str, Meaning] = {
     "failures_consecutive": _smaller("limits.failures.consecutive", "fewer may fail in a row"),
     "wave": _smaller("limits.wave", "smaller waves"),
     "cold_capacity": _smaller("limits.coldCapacity", "less of the tier cold at once"),
+    "spares": _larger("limits.spares", "more spares of the ring before the start"),
     "pace": _larger("limits.pace.between", "more time between two begins"),
     "bake": _larger("bake.for", "a longer bake after each wave"),
     "grace": _smaller("evidence.grace", "missing evidence is held sooner"),

@@ -52,6 +52,7 @@ class Terms:
     failures_consecutive: Stated[int] | None = None
     wave: Stated[int] | None = None
     cold_capacity: Stated[int] | None = None
+    spares: Stated[int] | None = None
     pace: Stated[float] | None = None
     bake: Stated[float] | None = None
     grace: Stated[float] | None = None
@@ -84,6 +85,7 @@ class Resolved:
     failures_consecutive: Stated[int] | None
     wave: Stated[int] | None
     cold_capacity: Stated[int] | None
+    spares: Stated[int] | None
     pace: Stated[float]
     bake: Stated[float]
     grace: Stated[float]

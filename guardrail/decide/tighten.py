@@ -103,7 +103,7 @@ def apply(state: State, found: Merged, now: float) -> State:
     course, notes = tightened(state.course, found, first, forward=forward, turn=state.turn)
     if not notes:
         return state
-    anew = _watched(state.course.gates) != _watched(course.gates)
+    anew = _watched(state.course) != _watched(course)
     state = replace(state, course=course)
     if untouched:
         state = replace(state, waiting=learn.wave_hosts(state, state.wave))
@@ -112,8 +112,10 @@ def apply(state: State, found: Merged, now: float) -> State:
     return learn.watch_anew(state, now) if anew else state
 
 
-def _watched(rules: Sequence[GateRule]) -> list[tuple[str, object]]:
-    return [(rule.name, rule.max_ages) for rule in rules]
+def _watched(course: Course) -> tuple[object, ...]:
+    """What a watch has to know: the gates, and what those that take a slot of a ring must show."""
+    gates = [(rule.name, rule.max_ages) for rule in course.gates]
+    return (gates, course.budget.warm if course.budget.ring else ())
 
 
 # ---------------------------------------------------------------- what is stricter

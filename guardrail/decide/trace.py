@@ -18,6 +18,7 @@ UNITS = {
     "failures_consecutive": "hosts",
     "wave": "hosts",
     "cold_capacity": "hosts",
+    "spares": "nodes",
     "pace": "s",
     "bake": "s",
     "grace": "s",

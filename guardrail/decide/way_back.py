@@ -4,7 +4,7 @@ Nothing is changed by asking: the command is obeyed on a copy of the state, by t
 that would obey it in earnest, and what stands then is told.
 """
 
-from guardrail.decide import churning
+from guardrail.decide import churning, downs
 from guardrail.decide.bits import bit
 from guardrail.decide.commands import obey, refusal
 from guardrail.decide.holds import gate_binds, passing_since
@@ -34,7 +34,7 @@ def way_back(state: State, command: Commanded) -> WayBack:
         away=most_away(after),
         per_domain=caps.unavailable_per_domain,
         domains=caps.domains_at_once,
-        down=sum(state.course.down),
+        down=sum(downs.before(state)),
         pace=gap(after),
         before_recovery=churning.why(after, command.at) if after.back_gap is not None else "",
         bake=bake_needed(after),

@@ -11,7 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from guardrail.edges.consul_api import ConsulApi, Scope, together
+from guardrail.edges.consul_ring import read_ring
 from guardrail.errors import Refused, Unanswered
+from guardrail.model.budget import RingListed
 from guardrail.model.fleet import UNKNOWN_DOMAIN, ConsulInventory, Fleet, Host
 from guardrail.ports import CatalogEntry
 
@@ -48,6 +50,17 @@ class ConsulHosts:
         except (KeyError, TypeError, AttributeError) as fault:
             reason = f"an answer without its usual fields ({fault!r})"
             raise Unanswered("Consul", api.address, reason) from fault
+        finally:
+            await api.close()
+
+    async def ring(self, fleet: Fleet) -> RingListed | None:
+        """The ring of the fleet's tier; None: it names none. Raises Refused, Unanswered."""
+        source = fleet.inventory
+        if not isinstance(source, ConsulInventory) or source.ring is None:
+            return None
+        api = open_api(source)
+        try:
+            return await read_ring(api, source.ring)
         finally:
             await api.close()
 

@@ -2,16 +2,19 @@
 
 A blocking query: Consul answers when the service has changed since the number given, or after a few
 seconds without a change. All nodes of the service are listed, whatever filter the fleet has: the
-fleet may be a part of a tier, and what leaves the tier counts.
+fleet may be a part of a tier, and what leaves the tier counts. Where the tier is a ring, who serves
+its slots is read with each answer.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from guardrail.edges.consul import open_api
 from guardrail.edges.consul_api import ConsulApi
+from guardrail.edges.consul_ring import read_ring
 from guardrail.errors import Unanswered
 from guardrail.model.budget import Listed, Listing
 from guardrail.model.fleet import ConsulInventory
@@ -26,6 +29,7 @@ class ConsulListings:
     def __init__(self, api: ConsulApi, source: ConsulInventory) -> None:
         self.api = api
         self._path = f"/v1/health/service/{quote(source.service, safe='')}"
+        self._ring = source.ring
         self._meta = [("node-meta", f"{key}:{value}") for key, value in source.node_meta]
         self._index = 0
 
@@ -39,6 +43,8 @@ class ConsulListings:
         wait = [("index", str(since)), ("wait", f"{WAIT}s")] if since else []
         index, answer = await self.api.get_numbered(self._path, *self._meta, *wait)
         listing = self._listing(index, answer)
+        if self._ring is not None:
+            listing = replace(listing, ring=await read_ring(self.api, self._ring))
         self._index = index if index >= since else 0  # it counts anew: ask anew
         return listing
 

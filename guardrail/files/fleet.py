@@ -13,6 +13,7 @@ spec:
       namespace: default           # Consul Enterprise
       partition: default           # Consul Enterprise
       nodeMeta: {env: lab}
+      ring: ring/memcached         # key with {"slots": [node or null, ...], "spares": [node, ...]}
       token: {file: /run/secrets/consul}
       tls: {caFile: ca.pem, certificateFile: me.pem, keyFile: me.key, serverName: consul}
     # hosts:
@@ -69,6 +70,10 @@ class ConsulFormat(Format):
     namespace: Text | None = Field(default=None, description="Consul Enterprise only.")
     partition: Text | None = Field(default=None, description="Consul Enterprise only.")
     node_meta: dict[str, str] = Field(default={}, description="Node meta that hosts must have.")
+    ring: Text | None = Field(
+        default=None,
+        description="The key that says which node serves which slot of the tier's ring.",
+    )
     token: SecretFormat | None = Field(default=None, description="An ACL token that may read.")
     tls: TlsFormat | None = None
 
@@ -206,6 +211,7 @@ def _inventory(written: FleetFormat, place: Place) -> ConsulInventory | HostList
         node_meta=tuple(consul.node_meta.items()),
         token=place.secret(consul.token),
         tls=place.tls(consul.tls),
+        ring=consul.ring,
     )
 
 

@@ -14,6 +14,7 @@
         wave: 10%
         pace: {between: 30s}
         coldCapacity: 5%                       # of the hosts it covers: restarted, not yet warm
+        spares: 2                              # of the tier's ring, at least, before the start
         churn: {departures: 6, per: 10m}       # from the catalog, whoever causes them
       warmUp: {gate: cache-warm, within: 15m}  # its query may use {host}
       gates: {require: [cache-hit-ratio, database-margin]}
@@ -142,6 +143,9 @@ class LimitsFormat(Format):
         default=None, description="Of the tier: restarted and not yet warm, by how cold they are."
     )
     churn: ChurnFormat | None = None
+    spares: int | None = Field(
+        default=None, ge=1, description="Spares that the tier's ring must have before the start."
+    )
 
 
 class GatesFormat(Format):
@@ -298,6 +302,7 @@ def _limits(written: LimitsFormat) -> PolicyLimits:
         pace_between=written.pace.between if written.pace else None,
         cold_capacity=written.cold_capacity,
         churn=Churn(written.churn.departures, written.churn.per) if written.churn else None,
+        spares=written.spares,
     )
 
 

@@ -55,6 +55,15 @@ class WarmRule:
 
 
 @dataclass(frozen=True, slots=True)
+class RingSize:
+    """How many slots the tier's ring has, how many of them nobody serves, and how many spares."""
+
+    slots: int
+    spares: int
+    empty: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """What the plan allows, beyond its `Caps`.
 
@@ -63,7 +72,8 @@ class Budget:
     leaving: stretches (begin, end) of hosts whose restart takes their node out of the catalog.
     critical: stretches of hosts that are cache-critical. falls: so many hosts that go down within
     an hour are more than chance; 0: nobody counts them. cold: each of them holds. warm: each of
-    them must be shown by a host that is back, before it counts as warm.
+    them must be shown by a host that is back, before it counts as warm. ring: what is cold are
+    slots of this ring, as it was when the plan was made; None: what is cold are hosts.
     """
 
     follow: bool = False
@@ -75,6 +85,7 @@ class Budget:
     falls: int = 0
     cold: tuple[ColdLimit, ...] = ()
     warm: tuple[WarmRule, ...] = ()
+    ring: RingSize | None = None
 
     def warm_rules(self, index: int, turn: int) -> tuple[WarmRule, ...]:
         """What this host, asked with that turn, must show once it is back: of several words on one
@@ -121,6 +132,42 @@ class Fallen:
 
 
 @dataclass(frozen=True, slots=True)
+class RingSeen:
+    """What the watch tells of the tier's ring. Hosts of the plan are sets, as hex numbers.
+
+    serving, others: the plan's hosts, and other nodes by name, that serve a slot. empty: slots that
+    nobody serves. spares: nodes that can take a slot. taken, taken_others: who has taken a slot, or
+    has left the catalog and serves one again, since the last report. warm, warm_others: who has
+    shown since it took its slot that it is warm.
+    """
+
+    serving: str = "0"
+    others: tuple[str, ...] = ()
+    empty: int = 0
+    spares: int = 0
+    taken: str = "0"
+    taken_others: tuple[str, ...] = ()
+    warm: str = "0"
+    warm_others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RingKnown:
+    """What is known of the ring, besides the plan's hosts in it (`State.serving`, `State.fresh`).
+
+    told: the present watch has told of it. others: other nodes that serve a slot; fresh: those of
+    them that have not shown yet that they are warm. taken_at: when a slot was taken last.
+    """
+
+    told: bool = False
+    empty: int = 0
+    spares: int = 0
+    others: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+    taken_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """What is known of the catalog.
 
@@ -130,7 +177,8 @@ class Catalog:
     departures: within the longest time that any limit speaks of, oldest first. fallen: hosts that
     went down within the last hour, and those that are down still, oldest first. settled: hosts that
     answered well within the last seconds, and when. turned_over: when the sets of hosts changed
-    lately were turned over last.
+    lately were turned over last. still: how many of the hosts of each domain that were down at the
+    plan are down still; None: nobody has told. ring: of the ring.
     """
 
     told: bool = False
@@ -142,6 +190,8 @@ class Catalog:
     fallen: tuple[Fallen, ...] = ()
     settled: tuple[tuple[int, float], ...] = ()
     turned_over: float = 0.0
+    still: tuple[int, ...] | None = None
+    ring: RingKnown = RingKnown()
 
 
 NO_BUDGET = Budget()
@@ -161,8 +211,28 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class RingListed:
+    """A tier's ring: the node that serves each slot (empty: nobody does), and the spares."""
+
+    slots: tuple[str, ...]
+    spares: tuple[str, ...] = ()
+
+    @property
+    def serving(self) -> frozenset[str]:
+        """The nodes that serve a slot."""
+        return frozenset(self.slots) - {""}
+
+    @property
+    def size(self) -> RingSize:
+        """How large it is."""
+        return RingSize(len(self.slots), len(self.spares), self.slots.count(""))
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
-    """All nodes of a service, and the catalog's own number of this state of it."""
+    """All nodes of a service, and the catalog's own number of this state of it. ring: of its tier,
+    where the fleet says that it has one."""
 
     index: int
     nodes: dict[str, Listed]
+    ring: RingListed | None = None

@@ -31,7 +31,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class ConsulInventory:
-    """Hosts are the nodes of one service in Consul's catalog, as its servers see it."""
+    """Hosts are the nodes of one service in Consul's catalog, as its servers see it.
+
+    ring: the key under which the tier's control plane keeps which node serves which slot.
+    """
 
     address: str
     service: str
@@ -42,6 +45,7 @@ class ConsulInventory:
     node_meta: tuple[tuple[str, str], ...] = ()
     token: Secret | None = None
     tls: Tls | None = None
+    ring: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

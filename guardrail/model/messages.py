@@ -6,7 +6,7 @@ through JSON both ways. Times are seconds since the epoch.
 
 from dataclasses import dataclass
 
-from guardrail.model.budget import Departure, Fallen, WarmRule
+from guardrail.model.budget import Departure, Fallen, RingSeen, WarmRule
 from guardrail.model.fleet import Fleet
 from guardrail.model.freeze import Freeze
 from guardrail.model.gate import Judgement
@@ -230,6 +230,11 @@ class WatchTask:
     down: str = "0"
     """What was seen of the fleet's catalog last: its number, and the hosts that were not serving,
     as a hex number."""
+    ring: RingSeen | None = None
+    """Who served the ring's slots then, and who of them had not shown to be warm (`taken`)."""
+    warm: tuple[WarmRule, ...] = ()
+    """What those that take a slot must show, where policies have become stricter since the plan;
+    none: what the plan says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +275,8 @@ class FleetTold:
     left: tuple[Departure, ...] = ()
     down: str = "0"
     fallen: tuple[Fallen, ...] = ()
+    still: tuple[int, ...] | None = None
+    ring: RingSeen | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ whole numbers used as bit sets over the plan's indexes (100,000 hosts take 12 kB
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.model.budget import UNTOLD, Catalog, Departure, Fallen
+from guardrail.model.budget import UNTOLD, Catalog, Departure, Fallen, RingSeen
 from guardrail.model.freeze import UNTOLD as UNREAD
 from guardrail.model.freeze import Freeze
 from guardrail.model.freeze import Known as KnownFreezes
@@ -158,6 +158,8 @@ class State:
     merge_turn: int = 0  # of the last question for the policies
     merge_pending: bool = False  # they have been asked for, and not told
     policies_fresh: bool = False  # they have been merged since the last hold and the last wave
+    serving: int = 0  # has a slot of the ring, as was told last
+    fresh: int = 0  # of these: took it, and has not shown since that it is warm
     cold: int = 0  # asked, and not known to be warm since (where the plan limits that)
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     down_accepted: int = 0  # of these: a person goes on without them
@@ -268,6 +270,8 @@ class FleetSeen:
     problem: why it does not answer; empty: it does. index: the catalog's number of what it shows.
     left: the nodes that have left since the last report. down: the plan's hosts whose node is not
     listed or has a critical check, as a hex number. fallen: those of them that are so newly.
+    still: of each domain, how many of the hosts that were down at the plan are so still; None:
+    nobody has looked. ring: of the tier's ring, where there is one.
     """
 
     at: float
@@ -277,6 +281,8 @@ class FleetSeen:
     left: tuple[Departure, ...] = ()
     down: str = "0"
     fallen: tuple[Fallen, ...] = ()
+    still: tuple[int, ...] | None = None
+    ring: RingSeen | None = None
     kind: Literal["fleet_seen"] = "fleet_seen"
 
 

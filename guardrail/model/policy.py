@@ -65,7 +65,7 @@ class PolicyLimits:
     """The limits a policy states; None where it is silent. `pace_between` is in seconds.
 
     cold_capacity: hosts of the tier (those that the policy matches) restarted and not yet warm,
-    weighted by how cold they are.
+    weighted by how cold they are. spares: of the tier's ring, that must be there before the start.
     """
 
     unavailable: Amount | None = None
@@ -76,6 +76,7 @@ class PolicyLimits:
     pace_between: float | None = None
     cold_capacity: Amount | None = None
     churn: Churn | None = None
+    spares: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

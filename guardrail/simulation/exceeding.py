@@ -28,7 +28,8 @@ DAY = 86_400.0
 class Exceeding:
     """Overrides by limit: (value, until, whom it waits for); past: those that were in force, with
     their ends. over: one has ended, and hosts are in flight that there is no room for any more.
-    vouched_start: it is known who asked for the operation."""
+    vouched_start: it is known who asked for the operation. down: how many hosts
+    of each domain are down since before the operation; least_down: the fewest that ever were."""
 
     course: Course
     at: float = 0.0
@@ -36,6 +37,11 @@ class Exceeding:
     past: list[tuple[str, float, float]] = field(default_factory=list)
     over: bool = False
     vouched_start: bool = False
+    down: tuple[int, ...] = field(init=False)
+    least_down: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.down = self.least_down = self.course.down
 
     def caps(self, at: float) -> Caps:
         """The plan's limits, with those put in that are in force at that time."""
@@ -63,9 +69,19 @@ class Exceeding:
         """What happened has been taken in."""
         self.over = self.over and flying and bool(self.exceeded(away, self.at))
 
-    def exceeded(self, away: Collection[int], at: float) -> str:
-        """Which limit has more hosts away than it allows at that time; empty: none has."""
-        caps, down = self.caps(at), self.course.down
+    def sees(self, down: tuple[int, ...]) -> None:
+        """So many hosts of each domain are down since before the operation."""
+        self.down = down
+        self.least_down = tuple(map(min, down, self.least_down))
+
+    def exceeded(
+        self, away: Collection[int], at: float, least: tuple[int, ...] | None = None
+    ) -> str:
+        """Which limit has more hosts away than it allows at that time; empty: none has.
+
+        least: the hosts that were down, where fewer were down when somebody was asked.
+        """
+        caps, down = self.caps(at), self.down if least is None else least
         counts = Counter(self.course.domains[index] for index in away)
         if away and len(away) + sum(down) > caps.unavailable:
             return f"{len(away)} are away, {caps.unavailable} are allowed"

@@ -30,6 +30,7 @@ from guardrail.decide import (
     overrides,
     overriding,
     people,
+    ring,
     rollback,
     still_true,
     tighten,
@@ -607,6 +608,32 @@ def warm_at_once(state: State, event: Any) -> Any:
     return replace(state, cold=state.cold & ~bits.bit(event.index))
 
 
+def never_taken(state: State, event: Any) -> Any:
+    """Who takes a slot is warm at once."""
+    return replace(RING_SEEN(state, event), fresh=0)
+
+
+def nobody_is_missing(state: State, hosts: int) -> Any:
+    """Slots that nobody serves, and other nodes' slots, do not count."""
+    return (((state.cold & state.serving) | state.fresh) & hosts).bit_count()
+
+
+def asked_is_warm(state: State, hosts: int) -> Any:
+    """Who was asked and has its slot still counts as warm."""
+    known = state.catalog.ring
+    return (state.fresh & hosts).bit_count() + known.empty + len(known.fresh)
+
+
+def bake_is_enough(state: State) -> Any:
+    """A bake warms those that a gate must show to be warm."""
+    return 0
+
+
+def all_back(state: State) -> Any:
+    """Nobody is down any more that was when the plan was made."""
+    return (0,) * len(state.course.down)
+
+
 def all_warm(state: State) -> Any:
     return replace(state, cold=0)
 
@@ -651,6 +678,7 @@ def no_moments(state: State, now: float) -> Any:
     return []
 
 
+RING_SEEN = ring.seen
 WITHIN = catalog.within
 WATCH_ANEW = learn.watch_anew
 MAY_BEGIN, TURN_BACK, GATE_BINDS = transition.may_begin, rollback.turn_back, holds.gate_binds
@@ -775,6 +803,11 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("cold hosts are not counted", coldness, "permitted", anybody_may_be_cold),
         ("who answers well is warm", coldness, "answered", warm_at_once),
         ("a failed host is warm after a bake", coldness, "baked", all_warm),
+        ("who takes a slot is warm at once", ring, "seen", never_taken),
+        ("slots that nobody serves do not count", ring, "cold", nobody_is_missing),
+        ("slots of hosts that were asked do not count", ring, "cold", asked_is_warm),
+        ("a bake stands for the gate of a slot", ring, "by_gate", bake_is_enough),
+        ("who was down is back unseen", downs, "before", all_back),
         ("what others took is there for us", catalog, "within", only_ours),
         ("only what was seen counts", catalog, "asked", not_expected),
         ("who stands ready for long has left", catalog, "_may_still", as_it_is),
@@ -925,6 +958,7 @@ MODULES = (
     overrides,
     overriding,
     people,
+    ring,
     rollback,
     still_true,
     tighten,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from guardrail.model.budget import WarmRule
 from guardrail.model.gate import Verdict
 from guardrail.model.operation import (
     Commanded,
@@ -113,11 +114,12 @@ class Record:
         self.books.at = event.at
         self._learn(event)
         self._leaves_a_bad_version()
+        self._must_show(moment.state.course.budget.warm)
+        self.exceeding.sees(self.books.before)
         self.exceeding.settle(self.away(), bool(self.open))
         self._gate_holds_end()
         self._turn_by_policy()
         self.wave, self.waves = moment.state.wave, moment.state.course.waves
-        self.books.warm = moment.state.course.budget.warm
 
     def asks(self, moment: Moment) -> None:
         """Take in what was asked for in this moment (after the rules have looked at it)."""
@@ -129,6 +131,13 @@ class Record:
             self.reading = read.turn
         for look in moment.looks:
             self.looking = look.turn
+
+    def _must_show(self, warm: tuple[WarmRule, ...]) -> None:
+        """What hosts must show; another watch reads that of those that take a slot of a ring."""
+        anew = self.course.budget.ring is not None and warm != self.books.warm
+        self.books.warm = warm
+        if anew and self.running:
+            self._watch_again(self.at)
 
     def _learn(self, event: Any) -> None:
         learn = getattr(self, f"_on_{event.kind}", None)

@@ -152,8 +152,8 @@ def ended(name: str, event: Event, record: Record) -> bool:
     kind, _, about = name.partition(":")
     if name in (CATALOG, CHURN, DOWN):
         return record.books.may_end(name, record.ours())
-    if name == "limit:unavailable" and event.kind == "fleet_seen":
-        return True  # hosts that were down serve again
+    if name in ("limit:unavailable", "limit:coldCapacity") and event.kind == "fleet_seen":
+        return True  # hosts that were down serve again, slots have a warm server
     said = event if isinstance(event, Commanded) else None
     verb = said.verb if said else ""
     if kind == "operator" and said:
@@ -257,7 +257,6 @@ class LimitsHold(Rule):
     def __init__(self, course: Course) -> None:
         super().__init__(course)
         self.last: float | None = None
-        self.down = sum(course.down)
         self.away_before: set[int] = set()
 
     def begun(self, begun: Begun, record: Record, state: State) -> None:
@@ -265,7 +264,8 @@ class LimitsHold(Rule):
         flight = record.open.get(begun.index)
         mine = flight is not None and flight[1] == self.direction
         if mine and begun.turn not in self.away_before:
-            why = record.exceeding.exceeded(record.away(), begun.at - LATE)
+            least = record.exceeding.least_down
+            why = record.exceeding.exceeded(record.away(), begun.at - LATE, least)
             self.check(not why, f"host {begun.index} began: {why}")
 
     def observe(self, seen: Seen) -> None:
@@ -311,7 +311,8 @@ def no_room(
     tight: limits that hold as well (policies that became stricter; see PoliciesTighten).
     """
     caps, domains = tightest(record.caps(), tight), course.domains
-    down, most = sum(course.down), caps.unavailable
+    before = record.books.before
+    down, most = sum(before), caps.unavailable
     if record.slowed and most > down:
         most = down + max(1, (most - down) // SLOWED)
     down += len(record.books.down - gone - record.aside)
@@ -319,7 +320,7 @@ def no_room(
         return f"{len(gone)} away and {down} down, {most} allowed"
     mine = domains[index]
     counts = Counter(domains[i] for i in gone)
-    out = course.down[mine]
+    out = before[mine]
     out += sum(domains[i] == mine for i in record.books.down - gone - record.aside)
     if counts[mine] + out >= caps.unavailable_per_domain:
         return f"domain {mine} has {counts[mine]} away and {out} down"
@@ -368,7 +369,7 @@ class ChurnHolds(Rule):
 
 
 class ColdHolds(Rule):
-    """No host is asked beside as many cold ones as there may be."""
+    """No host is asked beside as many cold ones, or cold slots of a ring, as there may be."""
 
     name = "limits_hold"
 
@@ -382,16 +383,19 @@ class ColdHolds(Rule):
             self._baked(record)
         if not self.course.bake_for and not record.open:
             self._baked(record)
-        cold = record.books.cold | {act.index for act in seen.asked}
-        new = {act.index for act in seen.asked} - record.books.cold
+        ring, known = record.books.ring, record.books.cold
+        cold = known | {act.index for act in seen.asked}
+        new = {act.index for act in seen.asked if ring.taking(act.index, known)}
         for limit in self.course.budget.cold:
             hosts = {i for begin, end in limit.hosts for i in range(begin, end)}
-            count = len(cold & hosts)
+            count = ring.count(cold, hosts)
             self.check(not new & hosts or count <= limit.most, f"{count} cold, not {limit.most}")
 
     def _baked(self, record: Record) -> None:
         """A bake is over: what serves is warm."""
-        record.books.cold &= record.lost() | record.open.keys()
+        lost = record.lost() | record.open.keys()
+        record.books.cold &= lost
+        record.books.ring.baked(lost, record.books.warm)
 
 
 # ---------------------------------------------------------------- 4
@@ -900,7 +904,8 @@ class PoliciesTighten(Rule):
         before = set(seen.record.away())
         more = {act.index for act in seen.asked} - before  # one that is away takes nothing away
         if more and not state.overrides:
-            gone, most = len(before | more), self.strictest.unavailable - sum(self.course.down)
+            down = sum(seen.record.books.before)
+            gone, most = len(before | more), self.strictest.unavailable - down
             self.check(gone <= max(1, most), f"{gone} hosts away, {most} allowed by now")
         held = any(seen.record.holds_back(hold.name) for hold in state.holds)
         ended = self.was_changing and state.step == "baking"

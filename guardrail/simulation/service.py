@@ -15,6 +15,8 @@ from guardrail.model.budget import Budget, ChurnLimit, ColdLimit, Departure, Fal
 from guardrail.model.common import Origin
 from guardrail.model.operation import FleetSeen, HostAnswered
 from guardrail.model.plan import Course
+from guardrail.simulation import ringing
+from guardrail.simulation.ringing import Ring, RingBooks, sized
 from guardrail.twins import host_name
 
 ORIGIN = Origin("a made-up policy", "", 0)
@@ -57,7 +59,8 @@ def followed(dice: Random, course: Course) -> Course:
         cold=cold,
         warm=warm,
     )
-    return replace(course, budget=budget)
+    ring = sized(Random(dice.random()), hosts) if cold else None
+    return replace(course, budget=replace(budget, ring=ring))
 
 
 def _cold(dice: Random, hosts: int) -> tuple[tuple[ColdLimit, ...], tuple[WarmRule, ...]]:
@@ -84,6 +87,8 @@ def happenings(dice: Random, course: Course, horizon: float) -> Iterable[tuple[s
     """What happens to the catalog by itself: kind, when, for how long."""
     if not course.budget.follow:
         return
+    if any(course.down) and dice.random() < 0.7:
+        yield "a host is back", round(dice.random() * horizon / 2, 1), dice.choice((5.0, 500.0))
     for _ in range(dice.choice((0, 0, 1, 2, 5))):
         kind = dice.choice((*("a node leaves",) * 3, "a host falls", "the catalog is silent"))
         length = AWAY if kind == "a node leaves" else dice.choice((3.0, 15.0, 60.0))
@@ -105,17 +110,27 @@ class Service:
     untold: list[Departure] = field(default_factory=list)
     known: int = 0
     index: int = 1
+    ring: Ring | None = None
+    back: dict[int, int] = field(default_factory=dict)
+    """Of each domain, how many of those that were down serve again."""
 
     def down(self, now: float) -> int:
         """The set of the plan's hosts that do not serve now."""
         late = {i for part in (self.out, self.fallen) for i, until in part.items() if until > now}
         return sum(1 << index for index in late)
 
+    def still(self, course: Course) -> tuple[int, ...] | None:
+        """Of each domain, how many are down since before the operation."""
+        if not any(course.down):
+            return None
+        return tuple(count - self.back.get(d, 0) for d, count in enumerate(course.down))
+
 
 def watch(world: Any, running: Any, watching: Any) -> None:
     """A watch begins: it tells of the catalog when it tells of the gates."""
     if running.state.course.budget.follow:
         running.service.known = running.state.down_now
+        ringing.watched(world, running, lambda: _tell_now(world, running))
         world.at(world.now + running.planned.first_report, partial(tell, world, running, watching))
 
 
@@ -133,7 +148,8 @@ def tell(world: Any, running: Any, watching: Any, *, again: bool = True) -> None
     new = [index for index in range(course.hosts) if (down & ~service.known) >> index & 1]
     fallen = tuple(Fallen(world.now, i, host_name(i), "not in the catalog") for i in new)
     service.untold, service.known = [], down
-    seen = FleetSeen(world.now, turn, "", service.index, left, f"{down:x}", fallen)
+    still, ring = service.still(course), service.ring.report() if service.ring else None
+    seen = FleetSeen(world.now, turn, "", service.index, left, f"{down:x}", fallen, still, ring)
     world._tell(running, lambda at: replace(seen, at=at))
     if down and again:
         world.at(world.now + TOLD_AGAIN, partial(tell, world, running, watching, again=False))
@@ -172,7 +188,25 @@ def leaves(world: Any, running: Any, index: int, length: float) -> None:
     service = running.service
     service.untold.append(Departure(world.now, host_name(index), index))
     service.out[index] = max(world.now + length, service.out.get(index, 0.0))
+    ringing.left(world, running, index, service.out[index], lambda: _tell_now(world, running))
     _now_and_later(world, running, length)
+
+
+def _tell_now(world: Any, running: Any) -> None:
+    tell(world, running, running.watching, again=False)
+
+
+def comes_back(world: Any, running: Any, length: float) -> None:
+    """A host that was down before the operation serves again, for a while."""
+    service, down = running.service, running.state.course.down
+    domain = next(d for d, count in enumerate(down) if count)
+
+    def serve(more: int) -> None:
+        service.back[domain] = more
+        _tell_now(world, running)
+
+    serve(1)
+    world.at(world.now + length, lambda: serve(0))
 
 
 def falls(world: Any, running: Any, index: int, length: float) -> None:
@@ -197,6 +231,8 @@ def trouble(world: Any, running: Any, part: Any) -> None:
     index = (part.host - running.planned.first_host) % running.state.course.hosts
     if part.kind == "the catalog is silent":
         is_silent(world, running, part.length)
+    elif part.kind == "a host is back":
+        comes_back(world, running, part.length)
     elif part.kind == "a host falls":
         falls(world, running, index, part.length)
     else:
@@ -239,18 +275,30 @@ class Books:
     answered_at: dict[int, float] = field(default_factory=dict)
     cold: set[int] = field(default_factory=set)
     excused: set[int] = field(default_factory=set)  # at a version that churns, which is being left
+    still: tuple[int, ...] | None = None
+    ring: RingBooks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ring = RingBooks(self.course)
 
     @property
     def good(self) -> bool:
         """Whether the catalog answers, or nobody asks it."""
-        return not self.course.budget.follow or (self.told and self.silent_since is None)
+        answers = self.told and self.silent_since is None and self.ring.good
+        return not self.course.budget.follow or answers
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Of each domain, how many are down since before the operation."""
+        return self.course.down if self.still is None else self.still
 
     # ------------------------------------------------------------ what happens
 
     def anew(self, at: float) -> None:
         """A new watch."""
         if self.course.budget.follow:
-            self.told, self.good_since = False, None
+            self.told, self.good_since, self.still = False, None, None
+            self.ring.told = False
             self.silent_since = at if self.silent_since is None else self.silent_since
 
     def sees(self, event: FleetSeen, watch_turn: int, ours: set[int]) -> None:
@@ -261,8 +309,10 @@ class Books:
             return
         if event.problem:
             self.silent_since = event.at if self.silent_since is None else self.silent_since
-            self.good_since = None
+            self.good_since = self.still = None
             return
+        self.still = event.still
+        self.ring.sees(event)
         self.told, self.silent_since = True, None
         self.good_since = event.at if self.good_since is None else self.good_since
         shown = {i for i in range(self.course.hosts) if int(event.down, 16) >> i & 1}
@@ -337,8 +387,9 @@ class Books:
                 return False
         cold = self.cold | asked
         spans = [(one.most, {i for b, e in one.hosts for i in range(b, e)}) for one in budget.cold]
-        full = any(index in hosts and len(cold & hosts) >= most for most, hosts in spans)
-        return index in cold or not full
+        ring = self.ring
+        full = any(index in hosts and ring.count(cold, hosts) >= most for most, hosts in spans)
+        return not ring.taking(index, cold) or not full
 
     def alarming(self, ours: set[int]) -> bool:
         """Whether hosts that are down must hold."""

@@ -38,6 +38,7 @@ TroubleKind = Literal[
     "a host is put back by hand",
     "a node leaves",
     "a host falls",
+    "a host is back",
     "the catalog is silent",
     "it is frozen",
     "it is frozen going forward",

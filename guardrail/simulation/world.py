@@ -53,6 +53,7 @@ from guardrail.model.plan import Merged
 from guardrail.simulation import freezing, service
 from guardrail.simulation.freezing import Places, refuses
 from guardrail.simulation.policing import merged_at
+from guardrail.simulation.ringing import ring_of
 from guardrail.simulation.rules import Broken, Referee
 from guardrail.simulation.service import Service
 from guardrail.simulation.story import (
@@ -172,6 +173,7 @@ class World:
             state = State(planned.course, planned.name, asked_by=planned.asked_by)
             running = Running(number, planned, state, referee)
             referee.record.places = running.places
+            running.service.ring = ring_of(planned.course, self.story.seed)
             self.running.append(running)
         for part in self.story.parts:
             self._set_up_part(part)
@@ -611,6 +613,7 @@ TROUBLES: dict[str, Callable[[World, Running, Trouble], None]] = {
     "the journal cannot be written": World._journal_fails,
     "a node leaves": service.trouble,
     "a host falls": service.trouble,
+    "a host is back": service.trouble,
     "the catalog is silent": service.trouble,
     "it is frozen": freezing.freeze,
     "it is frozen going forward": freezing.freeze,

@@ -177,6 +177,7 @@ def policies(draw, name=None):
             wave=draw(some() | amounts),
             pace_between=draw(some() | seconds),
             cold_capacity=draw(some() | amounts),
+            spares=draw(some() | st.integers(1, 4)),
             churn=draw(some() | st.builds(Churn, st.integers(1, 9), st.integers(1, 90).map(float))),
         ),
         required_gates=tuple(draw(st.sets(st.sampled_from(["a", "b", "c"]), max_size=2))),

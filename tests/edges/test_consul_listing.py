@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import json
 import signal
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
 from test_consul_real import Agent
 
 from guardrail.decide.departures import Follower, not_serving
+from guardrail.edges.consul import ConsulHosts
 from guardrail.edges.consul_listing import listings_of
-from guardrail.errors import Unanswered
-from guardrail.model.fleet import ConsulInventory
+from guardrail.errors import Refused, Unanswered
+from guardrail.model.budget import RingListed
+from guardrail.model.fleet import ConsulInventory, Fleet
 
 pytestmark = pytest.mark.real
 
@@ -126,3 +130,42 @@ async def test_a_consul_that_is_away_is_silent_by_name():
     async with listings_of(ConsulInventory("http://127.0.0.1:9", "memcached")) as listings:
         with pytest.raises(Unanswered, match="Consul"):
             await listings.next()
+
+
+# ---------------------------------------------------------------- the ring of a tier
+
+
+async def test_a_ring_is_read_with_each_listing_and_its_absence_is_no_answer(pair):
+    server, _ = pair
+    source = ConsulInventory(server.url, "memcached", ring="ring/memcached")
+    ring = {"version": 3, "slots": ["node-1", None], "spares": ["node-2"]}
+    async with listings_of(source) as listings:
+        with pytest.raises(Refused, match="no key ring/memcached"):
+            await patiently(listings)
+        put(server, ring)
+        listing = await patiently(listings)
+        assert listing.ring == RingListed(("node-1", ""), ("node-2",))
+        put(server, ring | {"slots": ["node-2", "node-2"]})
+        with pytest.raises(Unanswered, match="holds no ring"):
+            await patiently(listings)
+        put(server, ring)
+    fleet = Fleet("cache", source)
+    assert await ConsulHosts().ring(fleet) == RingListed(("node-1", ""), ("node-2",))
+    assert await ConsulHosts().ring(Fleet("cache", replace(source, ring=None))) is None
+
+
+async def patiently(listings, limit=60.0):
+    """The next listing, once the servers have a leader."""
+    async with asyncio.timeout(limit):
+        while True:
+            try:
+                return await listings.next()
+            except Unanswered as error:
+                if "leader" not in str(error):
+                    raise
+            await asyncio.sleep(0.1)
+
+
+def put(server, ring):
+    answer = httpx.put(f"{server.url}/v1/kv/ring/memcached", content=json.dumps(ring))
+    assert answer.text.strip() == "true"

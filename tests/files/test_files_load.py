@@ -314,6 +314,7 @@ def test_a_policy_becomes_a_model() -> None:
         pace_between=30.0,
         cold_capacity=Amount(5, percent=True),
         churn=Churn(6, 600.0),
+        spares=2,
     )
     assert policy.warm_up == WarmUp("cache-warm", 900.0)
     assert policy.required_gates == ("cache-hit-ratio", "database-margin")

@@ -26,6 +26,7 @@ from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
 from guardrail.decide.plan import course_of
 from guardrail.edges.compose import Edges, edges_of
+from guardrail.edges.consul import ConsulHosts
 from guardrail.edges.consul_listing import listings_of
 from guardrail.edges.freezes import Commands, Freezes, Place
 from guardrail.edges.gate_reader import GateReader
@@ -71,8 +72,9 @@ from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, HostResult, change_host
 from guardrail_workflows.identity import Identity
 from guardrail_workflows.permits import Permits
+from guardrail_workflows.ring_watch import RingWatch
 from guardrail_workflows.shadow_work import shadow_host
-from guardrail_workflows.warming import Warmth, cold_still, warmth
+from guardrail_workflows.warming import Warmth, cold_still, until_warm, warmth
 from guardrail_workflows.watching import watch
 
 T = TypeVar("T")
@@ -231,14 +233,25 @@ class Activities:
         try:
             async with self._hands(task.plan) as (plan, _, edges):
                 rules = task.warm or plan.budget.warm_rules(task.index, task.turn)
-                why = await self._cold_still(said.name, rules, edges) if rules else ""
+                why = await self._cold_still(said.name, rules, edges, plan) if rules else ""
         except (Refused, InvalidFile, Unanswered) as error:
             why = f"whether it is warm cannot be told: {error}"
         return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
 
-    async def _cold_still(self, name: str, rules: Sequence[WarmRule], edges: Edges) -> str:
+    async def _cold_still(
+        self, name: str, rules: Sequence[WarmRule], edges: Edges, plan: Plan
+    ) -> str:
         documents = await self.documents()
-        return await cold_still([_warmth(rule, name, documents, edges) for rule in rules], beats())
+
+        async def serves() -> bool:
+            try:
+                ring = await ConsulHosts().ring(plan.where)
+            except (Refused, Unanswered):
+                return True  # nobody knows: it goes on showing that it is warm
+            return ring is None or name in ring.serving
+
+        shown = [_warmth(rule, name, documents, edges) for rule in rules]
+        return await cold_still(shown, beats(), serves if plan.budget.ring else None)
 
     @activity.defn(name=messages.SHADOW_HOST)
     async def shadow_host(self, task: HostTask) -> HostAnswer:
@@ -369,7 +382,7 @@ class Activities:
             readers = [_reader(rule, documents, edges, expected) for rule in rules]
             async with asyncio.TaskGroup() as group:
                 group.create_task(watch(readers, report, activity.heartbeat))
-                group.create_task(self._follow(task, plan, handle))
+                group.create_task(self._follow(task, plan, handle, edges))
                 group.create_task(self._look_for_freezes(task, handle))
 
     async def _look_for_freezes(self, task: WatchTask, handle: WorkflowHandle[Any, Any]) -> None:
@@ -381,7 +394,9 @@ class Activities:
 
         await FreezeWatch(task, whole.whom, self.freezes, tell).run()
 
-    async def _follow(self, task: WatchTask, plan: Plan, handle: WorkflowHandle[Any, Any]) -> None:
+    async def _follow(
+        self, task: WatchTask, plan: Plan, handle: WorkflowHandle[Any, Any], edges: Edges
+    ) -> None:
         """Follow the fleet's catalog beside the gates, where its inventory has one."""
         source = plan.where.inventory
         if not plan.budget.follow or not isinstance(source, ConsulInventory):
@@ -391,8 +406,36 @@ class Activities:
         async def tell(told: FleetTold) -> None:
             await handle.signal(messages.FLEET_SEEN, told)
 
+        async def shows(node: str) -> None:
+            index = whole.names.index(node) if node in whole.names else None
+            rules = rules_for(index, task.warm or plan.budget.warm)
+            await self._until_warm(node, rules, edges)
+
+        was_down = {
+            host.name: plan.domains.index(host.failure_domain)
+            for host in plan.excluded
+            if host.down
+        }
+        names = {name: index for index, name in enumerate(whole.names)}
+        ring = RingWatch(names, shows, task.ring) if plan.budget.ring else None
         async with listings_of(source) as listings:
-            await FleetWatch(task, whole.names, listings, tell).run()
+            watch = FleetWatch(
+                task,
+                whole.names,
+                listings,
+                tell,
+                was_down=was_down,
+                domains=len(plan.domains),
+                ring=ring,
+            )
+            await watch.run()
+
+    async def _until_warm(self, node: str, rules: Sequence[WarmRule], edges: Edges) -> None:
+        """Wait until a node that took a slot is warm; for ever where only a bake says so."""
+        if not rules:
+            await asyncio.Event().wait()
+        since, documents = time.time(), await self.documents()
+        await until_warm([_warmth(rule, node, documents, edges) for rule in rules], since)
 
     # ------------------------------------------------------------ leases
 
@@ -553,6 +596,14 @@ def _reader(
     return GateReader(
         as_strict(gate, rule), edges.metrics_of(source), source.timeout, expected, source.address
     )
+
+
+def rules_for(index: int | None, rules: Sequence[WarmRule]) -> tuple[WarmRule, ...]:
+    """What a node that took a slot must show: a host of the plan what policies say of it, any other
+    node, of which nobody knows what it is, all of it."""
+    if index is None:
+        return tuple(rules)
+    return tuple(rule for rule in rules if any(b <= index < e for b, e in rule.hosts))
 
 
 def _warmth(rule: WarmRule, name: str, documents: Documents, edges: Edges) -> Warmth:

@@ -17,7 +17,7 @@ from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from guardrail.decide import carry, explain, shadow
+    from guardrail.decide import carry, explain, ring, shadow
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
     from guardrail.decide.signing import refuse_unchecked, vouched
@@ -361,7 +361,9 @@ class RolloutWorkflow:
         state, course = self.state, self.state.course
         index, down = state.catalog.index, f"{state.down_now:x}"
         rules = course.gates if course.tightened else ()
-        task = WatchTask(state.name, course.plan, turn, rules, index, down)
+        warm = course.budget.warm if course.tightened else ()
+        known = ring.known(state)
+        task = WatchTask(state.name, course.plan, turn, rules, index, down, known, warm)
         if self.watcher_died:
             await workflow.sleep(1)  # one that ends at once would be started again without end
         self.watcher_died = False
@@ -450,7 +452,7 @@ class RolloutWorkflow:
         """A watcher's report on the fleet's catalog."""
         at = self._heard(told.at)
         left = tuple(replace(one, at=min(one.at, at)) for one in told.left)
-        what = (told.problem, told.index, left, told.down, told.fallen)
+        what = (told.problem, told.index, left, told.down, told.fallen, told.still, told.ring)
         self._happen(FleetSeen(at, told.turn, *what))
 
     @workflow.signal(name=messages.FREEZES_SEEN)
