@@ -95,7 +95,7 @@ def test_a_rollout_that_takes_nodes_out_keeps_within_its_budget(
     lab = fresh_lab
     began = now()
     name = counting.start("churned", "^cache-00[1-4]$", stages="100%", change="default-leave")
-    status = counting.until_ended(name, 150)
+    status = counting.until_ended(name, 400)
     assert (status.phase, status.changed) == ("completed", 4)
     times = [begin.at for begin in begun(lab, name)]
     assert len(times) == 4
