@@ -6,6 +6,7 @@ one host's answer are put there and taken away in `learn` and `commands`.
 """
 
 import dataclasses
+from operator import attrgetter
 
 from guardrail.decide import downs, limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
@@ -39,12 +40,16 @@ def note(state: State, at: float, text: str) -> State:
 def raise_hold(state: State, hold: Hold) -> State:
     """The state with this hold; one of the same name keeps its `since`."""
     old = state.hold(hold.name)
-    kept = dataclasses.replace(hold, since=old.since) if old else hold
-    if kept == old:
+    if old is not None and _says(old) == _says(hold):
         return state
+    kept = dataclasses.replace(hold, since=old.since) if old else hold
     others = [other for other in state.holds if other.name != hold.name]
     state = replace(state, holds=tuple(sorted([*others, kept], key=lambda h: h.name)))
     return state if old else note(state, hold.since, f"hold {hold.name}: {'; '.join(hold.reasons)}")
+
+
+_says = attrgetter("reasons", "clears", "by", "hosts", "judgement")
+"""All of a hold but its name and since when."""
 
 
 def clear_hold(state: State, name: str, at: float, why: str) -> State:
