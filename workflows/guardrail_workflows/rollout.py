@@ -78,14 +78,14 @@ with workflow.unsafe.imports_passed_through():
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
 
-DRAIN_FROM, DRAIN_LATEST = 2, 15
-"""Times `run_events` (4,000 and 30,000 of 2,000) between which a run without a quiet moment is made
+DRAIN_FROM, DRAIN_LATEST = 1.25, 15
+"""Times `run_events` (2,500 and 30,000 of 2,000) between which a run without a quiet moment is made
 to have one: nothing more is asked to begin until the next run. A worker that takes over from a
 killed one replays the run first, 0.15 to 0.25 ms an event on two cores, while whoever said `pause`
 waits. The server's limit is 51,200 events."""
-DRAIN_EVENTS = 34
-"""Events for each place in flight before that, ten hosts: a drain leaves places empty for half of
-a host's time on average, which is then 5 % of what the hosts take."""
+DRAIN_EVENTS = 25
+"""Events for each place in flight before that, seven hosts: a drain leaves places empty for half of
+a host's time on average, which is then 7 % of what the hosts take."""
 DRAIN_BYTES = 8_000_000
 """Bytes of history from which the same is done: what hosts and the journal say is kept in it. The
 server warns at 10 MB, and ends a run at 50 MB."""
