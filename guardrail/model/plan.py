@@ -183,6 +183,8 @@ class Course:
     """Whether it waits for freezes to be read, and for their ends."""
     shadow: bool = False
     """Whether nothing is changed (decide/shadow.py)."""
+    passed: tuple[ApprovalPoint, ...] = ()
+    """Where a shadow goes on without the approvals that its rollout would wait for."""
 
     @property
     def watch_silence(self) -> float:

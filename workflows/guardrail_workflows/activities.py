@@ -21,6 +21,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from guardrail.contracting import kept, since
+from guardrail.decide import shadow
 from guardrail.decide.again import merged_again
 from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
@@ -234,6 +235,8 @@ class Activities:
             async with self._hands(task.plan) as (plan, _, edges):
                 rules = task.warm or plan.budget.warm_rules(task.index, task.turn)
                 why = await self._cold_still(said.name, rules, edges, plan) if rules else ""
+                if rules and shadow.FACT in said.facts:
+                    said = replace(said, facts=(*said.facts, shadow.WARM))
         except (Refused, InvalidFile, Unanswered) as error:
             why = f"whether it is warm cannot be told: {error}"
         return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
@@ -256,9 +259,10 @@ class Activities:
     @activity.defn(name=messages.SHADOW_HOST)
     async def shadow_host(self, task: HostTask) -> HostAnswer:
         """The same without changing anything, whatever the plan says."""
-        return replace(await self._change(task, shadow=True), at=time.time())
+        said = await self._warm(task, await self._change(task, in_shadow=True))
+        return replace(said, at=time.time())
 
-    async def _change(self, task: HostTask, *, shadow: bool = False) -> HostAnswer:
+    async def _change(self, task: HostTask, *, in_shadow: bool = False) -> HostAnswer:
         try:
             host = await self.planned_host(task)
         except (Refused, Unanswered) as error:
@@ -268,7 +272,7 @@ class Activities:
             async with self._hands(task.plan) as (plan, change, edges):
                 asked = Asked(task, plan, host, self.permits, self.freezes)
                 job = job_of(task, host, plan, change)
-                work = _in_shadow if shadow or plan.shadow else _in_earnest
+                work = _in_shadow if in_shadow or plan.shadow else _in_earnest
                 result = await work(job, edges, asked, plan)
                 return asked.told(answer_of(task, host, result))
         except (Refused, Unanswered) as error:
