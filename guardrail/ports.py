@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from guardrail.model.budget import Listing, RingListed
 from guardrail.model.change import Change, Command
-from guardrail.model.fleet import Fleet, Host, KnownFleet
+from guardrail.model.fleet import Fleet, Host, KnownFleet, Leading
 from guardrail.model.gate import Age, Reading
 from guardrail.model.journal import Entry, Head
 
@@ -47,6 +47,13 @@ class Rings(Protocol):
     async def ring(self, fleet: Fleet) -> RingListed | None:
         """The ring; None: the fleet names none. Raises Refused (it is not there, or is no ring),
         Unanswered."""
+
+
+class Leaders(Protocol):
+    """Who leads servers that choose a leader among them."""
+
+    async def leading(self, fleet: Fleet) -> Leading:
+        """Who leads now, and whether all are well. Raises Unanswered; Refused: nobody to ask."""
 
 
 class Catalog(Protocol):

@@ -70,6 +70,7 @@ FIELDS: dict[str, Meaning] = {
     "not_requester": _in_order("approvals.notRequester", True, False),
     "verified": _in_order("approvals.verified", True, False),
     "cache_critical": _in_order("cacheCritical", True, False),
+    "leader_last": _in_order("leaderLast", True, False),
 }
 """The fields of `Terms` of which one value counts."""
 

@@ -65,6 +65,7 @@ class Terms:
     not_requester: Stated[bool] | None = None
     verified: Stated[bool] | None = None
     cache_critical: Stated[bool] | None = None
+    leader_last: Stated[bool] | None = None
     approval_points: tuple[Stated[str], ...] = ()
     gates: tuple[Stated[str], ...] = ()
     churn: tuple[Stated[Churn], ...] = ()
@@ -98,6 +99,7 @@ class Resolved:
     not_requester: bool
     verified: bool
     cache_critical: bool
+    leader_last: bool
     approval_points: tuple[Stated[str], ...]
     gates: tuple[Stated[str], ...]
     churn: tuple[Stated[Churn], ...]

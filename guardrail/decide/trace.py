@@ -113,7 +113,7 @@ def _same(one: Stated[object], other: Stated[object]) -> bool:
     return gates[0] == gates[1]
 
 
-SWITCHES = ("not_requester", "verified", "cache_critical")
+SWITCHES = ("not_requester", "verified", "cache_critical", "leader_last")
 
 
 def _row(path: str, name: str, stated: Stated[object], left: Stated[object] | None) -> Traced:

@@ -185,6 +185,8 @@ class Course:
     """Whether nothing is changed (decide/shadow.py)."""
     passed: tuple[ApprovalPoint, ...] = ()
     """Where a shadow goes on without the approvals that its rollout would wait for."""
+    leader_last: bool = False
+    """Whether hosts begin one by one, and who leads after all others (decide/leading.py)."""
 
     @property
     def watch_silence(self) -> float:
@@ -245,6 +247,7 @@ class Canaries:
 class Plan:
     """The whole plan. `digest` is that of its stored form (see edges/store).
 
+    leader: the host that led the others, where it has to come last (leader_last).
     refusals: why it may not start (empty when it may); warnings: what a person should know.
     created_at: seconds since the epoch. seconds_expected: what it will take when nothing but its
     windows holds; seconds_closed: of these, the ones in which it waits for them.
@@ -282,5 +285,7 @@ class Plan:
     """Whether it is to run as a shadow: everything but the change."""
     host_expected: float = 10.0
     """Seconds that one host is expected to take."""
+    leader_last: bool = False
+    leader: str = ""
     canaries: Canaries | None = None
     budget: Budget = NO_BUDGET

@@ -51,7 +51,9 @@ from guardrail.model.messages import (
     HostAnswer,
     HostTask,
     Judged,
+    LeaderTask,
     Leased,
+    Led,
     MayBegin,
     MergeTask,
     Observed,
@@ -128,6 +130,7 @@ class Activities:
             self.reread_hosts,
             self.find_arrivals,
             self.observe_plan,
+            self.see_leader,
             self.watch_gates,
             self.keep_lease,
             self.end_lease,
@@ -167,6 +170,7 @@ class Activities:
                 edges.probing,
                 edges.restarts,
                 metrics_of=edges.metrics_of,
+                leaders=edges.leaders,
                 now=activity.info().started_time.timestamp(),
                 guards=await own_servers(temporal, request.fleet, documents.sources),
                 before=before,
@@ -270,7 +274,7 @@ class Activities:
         self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
         try:
             async with self._hands(task.plan) as (plan, change, edges):
-                asked = Asked(task, plan, host, self.permits, self.freezes)
+                asked = Asked(task, plan, host, self.permits, self.freezes, edges.leaders)
                 job = job_of(task, host, plan, change)
                 work = _in_shadow if in_shadow or plan.shadow else _in_earnest
                 result = await work(job, edges, asked, plan)
@@ -317,6 +321,18 @@ class Activities:
         except (Refused, Unanswered, InvalidFile) as error:
             raise ApplicationError(str(error), type=type(error).__name__) from error
         return Observed(since(task.request, then, now, int(task.done, 16)), time.time())
+
+    @activity.defn(name=messages.SEE_LEADER)
+    async def see_leader(self, task: LeaderTask) -> Led:
+        """Look who leads the servers of a plan, and whether they are well."""
+        try:
+            whole = await self._whole(task.plan)
+            async with self._hands(task.plan) as (plan, _, edges):
+                led = await edges.leaders.leading(plan.where)
+        except (Refused, Unanswered) as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
+        index = whole.names.index(led.host) if led.host in whole.names else -1
+        return Led(index, led.host, led.unwell, time.time())
 
     def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
         indexes = members(int(task.hosts, 16))
