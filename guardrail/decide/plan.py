@@ -244,6 +244,7 @@ def caps_of(care: Resolved) -> Caps:
         failures=care.failures.value,
         failures_consecutive=consecutive.value if consecutive else None,
         pace=care.pace.value,
+        failures_share=care.failures_share.value if care.failures_share else None,
     )
 
 
@@ -252,6 +253,7 @@ ROWS: tuple[tuple[str, Unit], ...] = (
     ("unavailable_per_domain", "hosts"),
     ("domains_at_once", "domains"),
     ("failures", "hosts"),
+    ("failures_share", "percent"),
     ("failures_consecutive", "hosts"),
     ("wave", "hosts"),
     ("cold_capacity", "hosts"),

@@ -15,6 +15,7 @@ UNITS = {
     "unavailable_per_domain": "hosts",
     "domains_at_once": "domains",
     "failures": "hosts",
+    "failures_share": "% of the hosts tried by the end of a wave",
     "failures_consecutive": "hosts",
     "wave": "hosts",
     "cold_capacity": "hosts",

@@ -16,7 +16,7 @@ from guardrail.model.gate import Age, GateClass
 from guardrail.model.lease import Need
 from guardrail.model.policy import RecoverBy, RollbackWhen
 
-Unit = Literal["hosts", "domains", "seconds", "scrapes", "people", "nodes"]
+Unit = Literal["hosts", "domains", "seconds", "scrapes", "people", "nodes", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ class Caps:
     """The limits `decide` keeps at every begin; hosts away and down are counted together.
 
     A failure limit is the number that is still allowed; None is no limit. pace is in seconds
-    between two begins.
+    between two begins. failures_share: so many per cent of the hosts that are tried by the end of
+    the present wave, rounded down (0 of fewer than 50 at 2), beside the number in all.
     """
 
     unavailable: int
@@ -143,6 +144,7 @@ class Caps:
     failures: int
     failures_consecutive: int | None = None
     pace: float = 0.0
+    failures_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
