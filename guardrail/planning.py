@@ -21,10 +21,11 @@ from typing import Literal, Protocol, TypeVar
 
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.inventory import gone, key_of, known_fleet, own_hosts, own_words, told
+from guardrail.decide.merge import matches
 from guardrail.decide.plan import SECONDS_PER_HOST, make_plan
-from guardrail.errors import Unanswered
+from guardrail.errors import Refused, Unanswered
 from guardrail.model.change import Change, ChangeRef, ConsulAgentProbe
-from guardrail.model.fleet import Fleet, Host, KnownFleet
+from guardrail.model.fleet import Fleet, Host, KnownFleet, Leading
 from guardrail.model.gate import Gate, Reading, Source
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
@@ -33,6 +34,7 @@ from guardrail.ports import (
     BadCredentials,
     FleetMemory,
     Inventory,
+    Leaders,
     Metrics,
     PlanStore,
     Probing,
@@ -78,6 +80,7 @@ async def plan_rollout(
     now: float,
     guards: frozenset[str] = frozenset(),
     before: KnownFleet | None = None,
+    leaders: Leaders | None = None,
     at_once: int = AT_ONCE,
     progress: Progress | None = None,
     seconds_per_host: float = SECONDS_PER_HOST,
@@ -86,6 +89,7 @@ async def plan_rollout(
 
     now: seconds since the epoch. guards: names or addresses of the hosts that this program stands
     on. before: the fleet's hosts when a rollout on it was planned last, if that is known.
+    leaders: asked where a policy that covers a host wants the leader last; None: nobody can be.
     Raises Refused (the inventory's answer is not whole) and Unanswered (no inventory, no
     Prometheus).
     """
@@ -110,6 +114,7 @@ async def plan_rollout(
         policies=documents.policies,
         gates=documents.gates,
         watching=gates.watching,
+        leading=await who_leads(request.fleet, hosts, change, documents.policies, leaders),
         refusals=(*gates.refusals, *(gone(before, hosts, tolerated) if before else ())),
         warnings=(
             *gates.warnings,
@@ -119,6 +124,25 @@ async def plan_rollout(
         ring=ring,
     )
     return make_plan(request, found, now=now, guards=own, seconds_per_host=seconds_per_host)
+
+
+async def who_leads(
+    fleet: Fleet,
+    hosts: Sequence[Host],
+    change: Change | None,
+    policies: Sequence[Policy],
+    leaders: Leaders | None,
+) -> Leading | str:
+    """Who leads the servers of a fleet, where a policy asks for that; or why it is not known."""
+    agent = change.agent if change is not None else ""
+    wanting = [policy for policy in policies if policy.leader_last]
+    asked = any(matches(policy, fleet.name, agent, host) for policy in wanting for host in hosts)
+    if leaders is None or not asked:
+        return "nobody was asked"
+    try:
+        return await leaders.leading(fleet)
+    except (Refused, Unanswered) as error:
+        return str(error)
 
 
 def recalled(store: PlanStore, fleet: Fleet) -> KnownFleet | None:

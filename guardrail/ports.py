@@ -9,9 +9,10 @@ from typing import Protocol, runtime_checkable
 
 from guardrail.model.budget import Listing, RingListed
 from guardrail.model.change import Change, Command
-from guardrail.model.fleet import Fleet, Host, KnownFleet
+from guardrail.model.fleet import Fleet, Host, KnownFleet, Leading
 from guardrail.model.gate import Age, Reading
 from guardrail.model.journal import Entry, Head
+from guardrail.model.notice import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class Rings(Protocol):
     async def ring(self, fleet: Fleet) -> RingListed | None:
         """The ring; None: the fleet names none. Raises Refused (it is not there, or is no ring),
         Unanswered."""
+
+
+class Leaders(Protocol):
+    """Who leads servers that choose a leader among them."""
+
+    async def leading(self, fleet: Fleet) -> Leading:
+        """Who leads now, and whether all are well. Raises Unanswered; Refused: nobody to ask."""
 
 
 class Catalog(Protocol):
@@ -228,6 +236,18 @@ class Journal(Protocol):
 
     def operations(self) -> tuple[str, ...]:
         """The names of all operations that have a journal, sorted. Raises Unanswered."""
+
+
+class Notifier(Protocol):
+    """How people are reached."""
+
+    async def send(self, message: Message) -> None:
+        """Say it to all that it names; said once, however often it is sent with one cause.
+
+        Returns once it has reached each of them. Raises Unanswered when one could not be reached
+        (send it again: those that were reached hear nothing twice), Refused for a name that
+        nobody has.
+        """
 
 
 class Clock(Protocol):

@@ -34,6 +34,7 @@ from guardrail.model.operation import (
     HostFound,
     HostsRead,
     KeepLease,
+    LeaderSeen,
     LeaseTold,
     MergePolicies,
     Observe,
@@ -41,6 +42,7 @@ from guardrail.model.operation import (
     PlanObserved,
     PolicyMerged,
     ReadAgain,
+    SeeLeader,
     Started,
     State,
     Ticked,
@@ -97,7 +99,8 @@ class Script:
     host that is read again; None: nothing. arrived: hosts that the inventory has by then, and the
     plan does not. policies: what the worker's policies say from a time on, or why they cannot be
     read; before, what they said for the plan. moved: what is otherwise than planned when somebody
-    looks, or why nobody can. asked_by: who signed the start.
+    looks, or why nobody can. asked_by: who signed the start. leads: the host that leads (-1:
+    another), or why that is unknown.
     """
 
     work: Callable[[BeginHost, float], Work] = lambda _begin, _now: Work()
@@ -111,6 +114,7 @@ class Script:
     moved: Callable[[float], tuple[tuple[str, ...], str]] = lambda _now: ((), "")
     freezes: tuple[tuple[float, tuple[Freeze, ...]], ...] = ()
     asked_by: Signer = NOBODY
+    leads: Callable[[float], tuple[int, str]] = lambda _now: (-1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,8 @@ class Drive:
                 self._watch(action.turn)
             elif isinstance(action, Observe):
                 self.after(1.0, lambda look=action: self._observe(look))  # type: ignore[misc]
+            elif isinstance(action, SeeLeader):
+                self.after(0.1, lambda turn=action.turn: self._see_leader(turn))  # type: ignore[misc]
             elif isinstance(action, ReadAgain):
                 self.after(1.0, lambda read=action: self._read(read))  # type: ignore[misc]
             elif isinstance(action, KeepLease):
@@ -263,6 +269,11 @@ class Drive:
     def _observe(self, look: Observe) -> None:
         reasons, problem = self.script.moved(self.now)
         self.happen(PlanObserved(self.now, look.turn, reasons, problem))
+
+    def _see_leader(self, turn: int) -> None:
+        index, problem = self.script.leads(self.now)
+        name = host_name(index) if index >= 0 else "another"
+        self.happen(LeaderSeen(self.now, turn, index, name, problem))
 
     def _read(self, read: ReadAgain) -> None:
         found = [self.script.reread(index, self.now) for index in members(read.hosts)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from guardrail.cli.text import Look, clean, count, duration, stamp
+from guardrail.cli.text import Look, clean, count, duration, people, stamp
 from guardrail.cli.view import number_in_words
 from guardrail.decide.freezes import clock
 from guardrail.model.journal import (
@@ -18,6 +18,7 @@ from guardrail.model.journal import (
     FreezeLifted,
     FreezeSet,
     GateTold,
+    GonePast,
     HoldCleared,
     HoldRaised,
     HostAsked,
@@ -152,6 +153,11 @@ def _turned(turned: Turned, _: str, __: Cast) -> str:
     return "it goes back from here" if turned.direction == "back" else "it goes forward from here"
 
 
+def _gone_past(gone: GonePast, _: str, __: Cast) -> str:
+    who = f"{people(gone.people)} would have had to agree ({gone.origin})"
+    return f"it goes past the approval at {gone.point}: {who}, and a shadow asks nobody"
+
+
 def _wave(wave: WaveBegun, _: str, __: Cast) -> str:
     which = f"wave {wave.number} of {wave.of}"
     if wave.direction == "back":
@@ -201,6 +207,7 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     FreezeLifted: _freeze_lifted,
     Turned: _turned,
     WaveBegun: _wave,
+    GonePast: _gone_past,
     HostAsked: _asked,
     HostTold: _told,
     HostsReread: _read,

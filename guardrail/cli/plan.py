@@ -107,6 +107,7 @@ async def planned(request: PlanRequest, documents: Documents) -> Plan:
             edges.probing,
             edges.restarts,
             metrics_of=edges.metrics_of,
+            leaders=edges.leaders,
             now=time.time(),
             guards=await own_servers(configured()["target_host"], request.fleet, documents.sources),
             before=await asyncio.to_thread(recalled, store_of(settings().plans), request.fleet),

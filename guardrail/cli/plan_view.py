@@ -219,6 +219,8 @@ def in_units(limit: Limit) -> str:
     """`3 hosts`, `1 min 30 s`."""
     if limit.unit == "seconds":
         return duration(limit.value)
+    if limit.unit == "percent":
+        return f"{limit.value:g}% of the hosts up to the end of each wave"
     singular = {"people": "person"}.get(limit.unit, limit.unit.removesuffix("s"))
     return f"{limit.value:,g} {singular if limit.value == 1 else limit.unit}"
 

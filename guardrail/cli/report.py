@@ -12,7 +12,7 @@ from guardrail.cli.json_out import dump
 from guardrail.cli.session import Json, run, settings
 from guardrail.cli.summary import newest
 from guardrail.cli.talk import tell
-from guardrail.cli.text import duration, stamp
+from guardrail.cli.text import count, duration, people, stamp
 from guardrail.decide.chain import check
 from guardrail.decide.shadow import Held, Report, report
 from guardrail.edges.journal import journal_at
@@ -49,7 +49,24 @@ async def _newest() -> str:
 
 def lines(found: Report, now: float) -> list[str]:
     """The report in words. now: for what has not ended."""
-    return [*_head(found, now), *(_line(one, now) for one in found.held)]
+    held = [_line(one, now) for one in found.held]
+    return [*_head(found, now), *held, *(_not_waited_for(found) if found.shadow else ())]
+
+
+def _not_waited_for(found: Report) -> list[str]:
+    """What the rollout itself would have waited for, and its shadow did not."""
+    past = [
+        f"  {stamp(one.at, None)}: approval at {one.point}: {people(one.people)} would have had to "
+        f"agree ({one.origin})"
+        for one in found.passed
+    ]
+    hosts = f"{count(found.warm, 'host')} would have been cold first"
+    warm = (
+        f"  warm-up: {hosts}, and others would have waited for that; nothing was restarted, so its "
+        "gates were read of hosts as they are"
+    )
+    leases = "  leases: none was taken, so it waited for no other operation"
+    return ["It did not wait for:", *past, *([warm] if found.warm else []), leases]
 
 
 def _head(found: Report, now: float) -> list[str]:

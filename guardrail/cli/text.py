@@ -273,6 +273,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def people(number: int) -> str:
+    """`1 person`, `2 people`."""
+    return "1 person" if number == 1 else f"{number:,} people"
+
+
 def duration(seconds: float) -> str:
     """`42 s`, `4 min 12 s`, `3 h 05 min`, `2 d 3 h`; `?` for what is no time."""
     if not math.isfinite(seconds):

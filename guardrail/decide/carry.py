@@ -31,6 +31,7 @@ SETS = (
     "down_accepted",
     "lately",
     "lately_before",
+    "put_off",
 )
 LEFT_BEHIND = Course("", "", (), (), (), Caps(1, 1, 1, 0), (), (), 0.0)
 

@@ -9,7 +9,7 @@ from guardrail.decide.terms import Resolved
 from guardrail.model.budget import RingListed
 from guardrail.model.change import Change
 from guardrail.model.common import Origin
-from guardrail.model.fleet import Host
+from guardrail.model.fleet import Host, Leading
 from guardrail.model.gate import Gate
 from guardrail.model.plan import Excluded
 from guardrail.model.policy import Policy
@@ -50,7 +50,8 @@ class Found:
 
     hosts: all of the fleet. seen: by host name, of those that are not down. change: None when
     the source has none of that name; `changes` are the names it has. watching: by gate. ring: of
-    the fleet's tier, where it has one.
+    the fleet's tier, where it has one. leading: who leads the servers among them, or why
+    that cannot be told.
     """
 
     hosts: tuple[Host, ...]
@@ -60,6 +61,7 @@ class Found:
     policies: tuple[Policy, ...] = ()
     gates: tuple[Gate, ...] = ()
     watching: Mapping[str, Watching] = field(default_factory=dict)
+    leading: Leading | str = "nobody was asked"
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     ring: RingListed | None = None

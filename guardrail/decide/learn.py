@@ -5,7 +5,16 @@ An answer or a report with another turn than the one that was asked changes noth
 
 import dataclasses
 
-from guardrail.decide import catalog, freezes, leasing, named, observing, rollback, still_true
+from guardrail.decide import (
+    catalog,
+    freezes,
+    leading,
+    leasing,
+    named,
+    observing,
+    rollback,
+    still_true,
+)
 from guardrail.decide.bits import bit, span
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import FAILURES, JOURNAL, clear_hold, evidence_hold, note, raise_hold
@@ -49,7 +58,7 @@ def ticked(state: State, _: Ticked) -> State:
 def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale, and of our lease."""
     state = still_true.again(watch_anew(state, event.at), event.at)
-    state = observing.again(state, event.at)
+    state = leading.again(observing.again(state, event.at), event.at)
     return replace(leasing.again(state), draining=False)
 
 

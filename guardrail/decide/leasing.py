@@ -36,8 +36,9 @@ REGAINED = "the lease regained, then a bake"
 
 def needs(state: State) -> tuple[Claim, ...]:
     """What this wave's hosts need, and those that are away or cold, of whatever wave: an operation
-    that turned round waits for another wave than the one that it has hosts of."""
-    hosts = wave_span(state, state.wave) | not_serving(state)
+    that turned round waits for another wave than the one that it has hosts of. Hosts that were put
+    off have no wave any more."""
+    hosts = wave_span(state, state.wave) | not_serving(state) | state.waiting | state.put_off
     hosts |= sum(1 << flight.index for flight in state.in_flight)
     if state.lease is not None and state.lease_ask is not None and cold(state):
         hosts |= wave_span(state, state.lease_ask.wave)

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from guardrail.decide import catalog, downs
 from guardrail.decide.bits import members, newest_first
+from guardrail.decide.found import counted
 from guardrail.decide.overrides import caps_now
+from guardrail.model.common import Amount
 from guardrail.model.operation import State
 
 SLOWED = 2  # after a gate recovered by evidence alone: half the hosts, twice the gap
@@ -133,7 +135,9 @@ def domains_at_once(state: State) -> int:
 def too_many_failures(state: State) -> str | None:
     """Why failures are above their limit, in words; None while they are within it.
 
-    Going back any failure of a host that is to go back is one too many.
+    Of a share as much is allowed as it is of the hosts that are tried by the end of this wave: of
+    those tried so far the first one would be all of them, and of all hosts a share is used up only
+    when hundreds have failed. Going back any failure of a host that is to go back is one too many.
     """
     caps = caps_now(state)
     count = (state.failed | state.blocked).bit_count()
@@ -142,7 +146,16 @@ def too_many_failures(state: State) -> str | None:
         return f"{count} failed on the way back, none is allowed" if count else None
     if count > caps.failures:
         return f"{count} failed, {caps.failures} allowed"
-    most = caps.failures_consecutive
-    if most is not None and state.consecutive_failures > most:
-        return f"{state.consecutive_failures} failed one after another, {most} allowed"
+    reached = state.course.waves[state.wave].end
+    if count > (most := allowed_of(caps.failures_share, reached)):
+        of = f"{caps.failures_share:g}% of the {counted(reached)} up to the end of this wave"
+        return f"{count} failed, {most} allowed ({of})"
+    row = caps.failures_consecutive
+    if row is not None and state.consecutive_failures > row:
+        return f"{state.consecutive_failures} failed one after another, {row} allowed"
     return None
+
+
+def allowed_of(share: float | None, hosts: int) -> int:
+    """How many of so many hosts may fail: rounded down, and none of a few; None: all."""
+    return hosts if share is None else Amount(share, percent=True).of(hosts, least=0)

@@ -91,6 +91,7 @@ def terms(policy: Policy, over: Scope) -> Terms:
         ),
         domains_at_once=said(limits.domains_at_once, "limits.domainsAtOnce"),
         failures=_failures(policy, over),
+        failures_share=_failures_share(policy),
         failures_consecutive=said(
             limits.failures.consecutive if limits.failures else None, "limits.failures.consecutive"
         ),
@@ -109,6 +110,7 @@ def terms(policy: Policy, over: Scope) -> Terms:
         not_requester=said(asked.not_requester if asked else None, "approvals.notRequester"),
         verified=_verified(policy),
         cache_critical=said(policy.cache_critical or None, "cacheCritical"),
+        leader_last=said(policy.leader_last or None, "leaderLast"),
         approval_points=_words(policy, asked.at if asked else (), "approvals.at"),
         gates=_words(policy, policy.required_gates, "gates.require"),
         churn=some(said(limits.churn, "limits.churn")),
@@ -185,6 +187,16 @@ def _failures(policy: Policy, over: Scope) -> Stated[int] | None:
     return min(found, key=lambda one: one.value, default=None)
 
 
+def _failures_share(policy: Policy) -> Stated[float] | None:
+    """The share of the hosts that are tried by the end of a wave; what it is of all of the hosts
+    that the policy covers is `failures`."""
+    stated = policy.limits.failures
+    if stated is None or stated.share is None or not stated.share.percent:
+        return None
+    share = stated.share
+    return Stated(share.value, str(share), where(policy, "limits.failures.share"))
+
+
 # ---------------------------------------------------------------- all of them
 
 
@@ -223,6 +235,7 @@ def resolve(said: Terms) -> Resolved:
         unavailable_per_domain=said.unavailable_per_domain or _default(1),
         domains_at_once=said.domains_at_once or _default(1),
         failures=said.failures or _default(0),
+        failures_share=said.failures_share,
         failures_consecutive=said.failures_consecutive,
         wave=said.wave or (None if said.policies else _default(10)),
         cold_capacity=said.cold_capacity,
@@ -239,6 +252,7 @@ def resolve(said: Terms) -> Resolved:
         not_requester=said.not_requester.value if said.not_requester else not said.policies,
         verified=said.verified is not None and said.verified.value,
         cache_critical=said.cache_critical is not None,
+        leader_last=said.leader_last is not None,
         approval_points=said.approval_points or (() if said.policies else (_default("start"),)),
         gates=said.gates,
         churn=said.churn,

@@ -54,6 +54,8 @@ def caps_now(state: State) -> Caps:
         for each in state.overrides
         if each.in_force
     }
+    if "failures" in changed:  # whoever borrows hosts that fail may use them in any wave
+        changed["failures_share"] = None
     return dataclasses.replace(state.course.caps, **changed)
 
 

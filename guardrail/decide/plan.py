@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from guardrail.decide import canaries, observing, spares
+from guardrail.decide import canaries, leading, observing, spares
 from guardrail.decide.budget import budget_of, churn_rows, in_slots, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
@@ -68,8 +68,9 @@ def make_plan(
     care = resolve(together(words for _, words in said))
     hosts, excluded = split(found, rollout.change)
     versions = {host.name: found.at(host.name).running for host in hosts}
-    ordered = in_order(hosts, rollout.order, versions, guards)
-    alone = sum(1 for host in ordered if host.name in guards)
+    leader = leading.named(found) if care.leader_last else ""
+    ordered = in_order(hosts, rollout.order, versions, guards, leader)
+    alone = sum(1 for host in ordered if host.name in guards or host.name == leader)
     most = care.wave.value if care.wave else None
     waves = cut(rollout.stages, len(ordered), most=most, alone=alone)
     tiers = tiers_of(found.policies, fleet.name, agent, found.hosts)
@@ -105,6 +106,8 @@ def make_plan(
         rollback_when=care.rollback_when.value,
         calendar=expand((stated.value for stated in care.windows), now),
         canaries=canaries.covered(ordered, waves, rollout.order, versions),
+        leader_last=care.leader_last,
+        leader=leader,
     )
     away = most_away(plan)
     plan = replace(plan, limits=(*in_slots(plan), *spares.rows(plan, care, away)))
@@ -117,6 +120,7 @@ def make_plan(
         refusals=(
             *refusals(plan, request, found, care),
             *spares.refusals(plan, fleet, care, away),
+            *leading.refusals(plan, found),
             *never_fits(plan, ends),
             *in_peak(plan),
         ),
@@ -124,6 +128,7 @@ def make_plan(
             *warnings(plan, found),
             *spares.warnings(plan, found),
             *canaries.warnings(plan.canaries),
+            *leading.warnings(plan, found),
             *closed_now(plan, ends),
         ),
     )
@@ -153,6 +158,7 @@ def course_of(plan: Plan, digest: str) -> Course:
         observe_after=observing.LONG,
         freezes=True,
         merges=True,
+        leader_last=plan.leader_last,
     )
     return as_shadow(course) if plan.shadow else course
 
@@ -238,6 +244,7 @@ def caps_of(care: Resolved) -> Caps:
         failures=care.failures.value,
         failures_consecutive=consecutive.value if consecutive else None,
         pace=care.pace.value,
+        failures_share=care.failures_share.value if care.failures_share else None,
     )
 
 
@@ -246,6 +253,7 @@ ROWS: tuple[tuple[str, Unit], ...] = (
     ("unavailable_per_domain", "hosts"),
     ("domains_at_once", "domains"),
     ("failures", "hosts"),
+    ("failures_share", "percent"),
     ("failures_consecutive", "hosts"),
     ("wave", "hosts"),
     ("cold_capacity", "hosts"),

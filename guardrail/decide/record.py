@@ -15,6 +15,7 @@ from typing import Any
 
 from guardrail.decide.commands import refusal
 from guardrail.decide.overrides import clock
+from guardrail.decide.people import wanted
 from guardrail.model.freeze import Freeze, Frozen, Lifted
 from guardrail.model.journal import (
     CommandSaid,
@@ -24,6 +25,7 @@ from guardrail.model.journal import (
     FreezeLifted,
     FreezeSet,
     GateTold,
+    GonePast,
     HoldCleared,
     HoldRaised,
     HostAsked,
@@ -128,6 +130,7 @@ def _limits(course: Course) -> Pairs:
         ("unavailablePerDomain", caps.unavailable_per_domain),
         ("domainsAtOnce", caps.domains_at_once),
         ("failures", caps.failures),
+        ("failuresPercent", caps.failures_share),
         ("failuresConsecutive", caps.failures_consecutive),
         ("paceSeconds", caps.pace),
         ("bakeSeconds", course.bake_for),
@@ -258,6 +261,9 @@ def _went_on(before: State, event: Event, decision: Decision) -> Iterator[Record
         count = len(after.course.waves)
         hosts = wave.end - wave.begin
         yield WaveBegun(after.wave + 1, count, wave.stage, hosts, after.direction)
+        for point in after.course.passed if after.direction == "forward" else ():
+            if point.wave == after.wave:
+                yield GonePast(point.point, wanted(after, point), str(point.origin))
     for action in decision.actions:
         if isinstance(action, BeginHost):
             yield HostAsked(action.index, action.turn, action.direction)

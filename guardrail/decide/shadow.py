@@ -6,7 +6,9 @@ for people about a change that nobody makes:
 
     leases       none is taken: no role's limits are spent, and real rollouts go on beside it
     gates        a hold ends once the evidence is good again, never by a person
-    approvals    are not asked for; its report says where they would be
+    approvals    are not asked for; its report says where and when they would be
+    warm-up      is read of each host as it is: nothing was restarted, so the time in which a host
+                 is cold is not waited for; a gate that does not pass holds as in earnest
     re-reading   changed hosts are not read again, policies are not merged again, and the plan is
                  not compared with the world again
 
@@ -17,17 +19,30 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from guardrail.model.journal import Ended, HoldCleared, HoldRaised, Line, PlanFixed
+from guardrail.model.journal import (
+    Ended,
+    GonePast,
+    HoldCleared,
+    HoldRaised,
+    HostTold,
+    Line,
+    PlanFixed,
+)
 from guardrail.model.plan import Course
 
 FACT = ("shadow", "yes")
 """What the journal has of a shadow's plan, and of each host's answer."""
 
 
+WARM = ("warmUp", "read as it is, nothing was restarted")
+"""What the answer of a host has that would have had to become warm."""
+
+
 def as_shadow(course: Course) -> Course:
     """The course of a rollout that changes nothing."""
     gates = tuple(dataclasses.replace(rule, recover_by="evidence") for rule in course.gates)
     quiet = dataclasses.replace(course, leases=(), approvals=(), reread=0, observe_after=0.0)
+    quiet = dataclasses.replace(quiet, passed=course.approvals)
     return dataclasses.replace(quiet, shadow=True, gates=gates, merges=False)
 
 
@@ -57,8 +72,19 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """An approval that a shadow went past at that time; so many people would have had to agree."""
+
+    at: float
+    point: str
+    people: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """When an operation held, first one first. phase: empty while it runs."""
+    """When an operation held, first one first. phase: empty while it runs. passed, warm: of a
+    shadow, the approvals it went past, and how many hosts would have had to become warm."""
 
     operation: str
     shadow: bool
@@ -67,6 +93,8 @@ class Report:
     phase: str
     outcome: tuple[str, ...]
     held: tuple[Held, ...]
+    passed: tuple[Passed, ...] = ()
+    warm: int = 0
 
 
 def report(operation: str, lines: Iterable[Line]) -> Report:
@@ -79,6 +107,11 @@ def report(operation: str, lines: Iterable[Line]) -> Report:
             found = Report(operation, shadow, line.at, None, "", (), ())
         elif isinstance(record, HoldRaised):
             found = dataclasses.replace(found, held=_raised(found.held, record, line.at))
+        elif isinstance(record, GonePast):
+            passed = Passed(line.at, record.point, record.people, record.origin)
+            found = dataclasses.replace(found, passed=(*found.passed, passed))
+        elif isinstance(record, HostTold):
+            found = dataclasses.replace(found, warm=found.warm + (WARM in record.facts))
         elif isinstance(record, HoldCleared):
             found = dataclasses.replace(found, held=_cleared(found.held, record, line.at))
         elif isinstance(record, Ended):

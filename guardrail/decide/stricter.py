@@ -54,6 +54,9 @@ FIELDS: dict[str, Meaning] = {
     "failures": _smaller(
         "limits.failures.hosts, or share", "fewer hosts may fail; of both in one policy the fewer"
     ),
+    "failures_share": _smaller(
+        "limits.failures.share", "fewer of the hosts tried by the end of a wave may fail"
+    ),
     "failures_consecutive": _smaller("limits.failures.consecutive", "fewer may fail in a row"),
     "wave": _smaller("limits.wave", "smaller waves"),
     "cold_capacity": _smaller("limits.coldCapacity", "less of the tier cold at once"),
@@ -70,6 +73,7 @@ FIELDS: dict[str, Meaning] = {
     "not_requester": _in_order("approvals.notRequester", True, False),
     "verified": _in_order("approvals.verified", True, False),
     "cache_critical": _in_order("cacheCritical", True, False),
+    "leader_last": _in_order("leaderLast", True, False),
 }
 """The fields of `Terms` of which one value counts."""
 

@@ -41,14 +41,16 @@ class Terms:
     """What policies say; None where they are silent.
 
     Limits are in hosts (domains_at_once in domains), times in seconds. A failure limit is the
-    number that is still allowed. Both maximum ages hold when both are there, and so does every
-    churn limit: 6 in 10 minutes and 20 in an hour are two limits. owners: (policy, its owners).
+    number that is still allowed, a share is in per cent. Both maximum ages hold when both are
+    there, and so does every churn limit: 6 in 10 minutes and 20 in an hour are two limits. owners:
+    (policy, its owners).
     """
 
     unavailable: Stated[int] | None = None
     unavailable_per_domain: Stated[int] | None = None
     domains_at_once: Stated[int] | None = None
     failures: Stated[int] | None = None
+    failures_share: Stated[float] | None = None
     failures_consecutive: Stated[int] | None = None
     wave: Stated[int] | None = None
     cold_capacity: Stated[int] | None = None
@@ -65,6 +67,7 @@ class Terms:
     not_requester: Stated[bool] | None = None
     verified: Stated[bool] | None = None
     cache_critical: Stated[bool] | None = None
+    leader_last: Stated[bool] | None = None
     approval_points: tuple[Stated[str], ...] = ()
     gates: tuple[Stated[str], ...] = ()
     churn: tuple[Stated[Churn], ...] = ()
@@ -82,6 +85,7 @@ class Resolved:
     unavailable_per_domain: Stated[int]
     domains_at_once: Stated[int]
     failures: Stated[int]
+    failures_share: Stated[float] | None
     failures_consecutive: Stated[int] | None
     wave: Stated[int] | None
     cold_capacity: Stated[int] | None
@@ -98,6 +102,7 @@ class Resolved:
     not_requester: bool
     verified: bool
     cache_critical: bool
+    leader_last: bool
     approval_points: tuple[Stated[str], ...]
     gates: tuple[Stated[str], ...]
     churn: tuple[Stated[Churn], ...]

@@ -37,6 +37,7 @@ CAPS = {
     "unavailable_per_domain": "unavailable_per_domain",
     "domains_at_once": "domains_at_once",
     "failures": "failures",
+    "failures_share": "failures_share",
     "failures_consecutive": "failures_consecutive",
     "pace": "pace",
 }

@@ -15,6 +15,7 @@ UNITS = {
     "unavailable_per_domain": "hosts",
     "domains_at_once": "domains",
     "failures": "hosts",
+    "failures_share": "% of the hosts tried by the end of a wave",
     "failures_consecutive": "hosts",
     "wave": "hosts",
     "cold_capacity": "hosts",
@@ -113,7 +114,7 @@ def _same(one: Stated[object], other: Stated[object]) -> bool:
     return gates[0] == gates[1]
 
 
-SWITCHES = ("not_requester", "verified", "cache_critical")
+SWITCHES = ("not_requester", "verified", "cache_critical", "leader_last")
 
 
 def _row(path: str, name: str, stated: Stated[object], left: Stated[object] | None) -> Traced:

@@ -33,6 +33,7 @@ from guardrail.decide import (
     freeze_holds,
     freezes,
     holds,
+    leading,
     learn,
     leasing,
     limits,
@@ -77,6 +78,7 @@ LEARN: dict[str, Callable[[State, Any], State]] = {
     "policy_merged": tighten.merged,
     "hosts_read": still_true.told,
     "plan_observed": observing.told,
+    "leader_seen": leading.told,
     "commanded": obey,
 }
 """What each kind of event tells us."""
@@ -92,6 +94,7 @@ def decide(state: State, event: Event) -> Decision:
         actions = (Watch(after.watch_turn), *actions)
     actions = (*actions, *leasing.action(state, after), *tighten.action(state, after))
     actions = (*actions, *still_true.action(state, after), *observing.action(state, after))
+    actions = (*actions, *leading.action(state, after))
     return Decision(after, actions, wake_at(after, event.at))
 
 
@@ -105,7 +108,7 @@ def look(state: State, now: float) -> State:
     if state.course.calendar is not None:
         state = windows.refresh(state, now, bake_left(state, now), bake_needed(state))
     state = freeze_holds.refresh(still_true.refresh(state, now), now)
-    return observing.refresh(leasing.refresh(state, now), now)
+    return leading.refresh(observing.refresh(leasing.refresh(state, now), now), now)
 
 
 def may_begin(state: State, turn: int | None = None) -> bool:
@@ -195,14 +198,16 @@ def go_on(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
         return begin_hosts(state, now)
     if state.direction == "back":
         return go_on_back(state, now)
-    if state.wave + 1 == len(state.course.waves):
-        return finish(state, now, "completed", (in_words(state),))
-    return next_wave(state, now)
+    if state.wave + 1 < len(state.course.waves):
+        return next_wave(state, now)
+    if state.put_off:
+        return advance(look(leading.next_put_off(state), now), now)
+    return finish(state, now, "completed", (in_words(state),))
 
 
 def go_on_back(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """On with the wave before, or all that was asked for is back."""
-    state = rollback.enter_wave(state)
+    state = leading.enter_wave(state)
     if state.waiting:
         state = holds.note(state, now, f"wave {state.wave + 1} goes back")
         return advance(look(state, now), now)
@@ -231,7 +236,10 @@ def begin_hosts(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     if state.waiting and not leasing.covered(state):
         return (leasing.ask_first(state) if _may_ask(state) else state), ()
     actions: tuple[Action, ...] = ()
+    state = leading.put_off(state, now)
     while (index := _host_to_begin(state, now)) is not None:
+        if leading.due(state, now):
+            return leading.ask(state), actions
         state = begin(state, index, now)
         actions = (*actions, BeginHost(index, state.turn, state.direction))
     if not state.in_flight and (not state.waiting or coldness.bake_helps(state)):
@@ -260,7 +268,13 @@ def begin(state: State, index: int, now: float) -> State:
     waiting = state.waiting & ~bit(index)
     state = catalog.asked(state, index, turn, now)
     return replace(
-        state, turn=turn, in_flight=flights, waiting=waiting, last_begin_at=now, true_wave=-1
+        state,
+        turn=turn,
+        in_flight=flights,
+        waiting=waiting,
+        last_begin_at=now,
+        true_wave=-1,
+        leader_at=None,
     )
 
 
@@ -308,6 +322,7 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
     moments += [*(until for _, until in state.resting), state.reread_at, state.observe_at]
+    moments += [state.leader_again]
     moments += freeze_holds.moments(state)
     moments += [leasing.give_back_at(state), overrides.next_end(state)]
     if state.baking_since is not None:

@@ -31,18 +31,22 @@ def in_order(
     order: Order,
     versions: Mapping[str, str | None],
     guards: frozenset[str] = frozenset(),
+    leader: str = "",
 ) -> tuple[Host, ...]:
-    """The hosts as they will be begun: canaries, then the rest, and the guard's own at the end.
+    """The hosts as they will be begun: canaries, the rest, the guard's own, and the leader last.
 
     `versions` has the running version by name, `guards` the names of hosts that this program
-    itself stands on; they are never canaries.
+    itself stands on; leader: the name of a host that leads the others, where that matters. These
+    are never canaries.
     """
     listed = sorted(hosts, key=_place(order))
-    others = [host for host in listed if host.name not in guards]
+    late = guards | {leader}
+    others = [host for host in listed if host.name not in late]
     first = _canaries(others, order.canaries, versions)
     names = {host.name for host in first}
     rest = [host for host in others if host.name not in names]
-    return (*first, *rest, *(host for host in listed if host.name in guards))
+    own = [host for host in listed if host.name in guards and host.name != leader]
+    return (*first, *rest, *own, *(host for host in listed if host.name == leader))
 
 
 def _place(order: Order) -> Callable[[Host], tuple[str, str]]:

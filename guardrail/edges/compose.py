@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from guardrail.edges.consul import ConsulCatalog, ConsulHosts, open_api
+from guardrail.edges.consul_leader import ConsulLeader
 from guardrail.edges.exec import ExecDriver
 from guardrail.edges.hostlist import ListedHosts
 from guardrail.edges.probes import ConsulRestarts, Probes
@@ -95,6 +96,7 @@ class Edges:
     restarts: Restarts
     catalog: ConsulCatalog | None
     metrics_of: MetricsPool
+    leaders: ConsulLeader
 
 
 @asynccontextmanager
@@ -117,4 +119,5 @@ async def edges_of(fleet: Fleet, change: Change | None) -> AsyncIterator[Edges]:
             restarts=restarts_of(probing, change),
             catalog=catalog,
             metrics_of=metrics,
+            leaders=ConsulLeader(),
         )

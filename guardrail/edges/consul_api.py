@@ -101,6 +101,19 @@ class ConsulApi:
             raise self._silent(f"{path} answered {type(answer).__name__} where a list was due")
         return answer
 
+    async def get_state(self, path: str, *query: tuple[str, str]) -> dict[str, Any]:
+        """A record that says how servers are: 429 is "not well", with the record all the same."""
+        response = await self._ask(path, [*self.scope.query(), *query])
+        if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
+            self._check(path, response)
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._silent(f"{path} gave HTTP {response.status_code}: {one_line(response)}")
+        return answer
+
     async def get_record(self, path: str, *query: tuple[str, str]) -> dict[str, Any]:
         """The same where one record is due; null counts as an empty one."""
         answer = await self.get(path, *query) or {}

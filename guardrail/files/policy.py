@@ -17,6 +17,7 @@
         spares: 2                              # of the tier's ring, at least, before the start
         churn: {departures: 6, per: 10m}       # from the catalog, whoever causes them
       warmUp: {gate: cache-warm, within: 15m}  # its query may use {host}
+      leaderLast: true                         # servers one by one, who leads after all others
       gates: {require: [cache-hit-ratio, database-margin]}
       evidence: {maxAge: 3 scrapes, grace: 10s}
       bake: {for: 10m, covers: dailyPeak}      # covers: one daily peak before the next stage
@@ -233,6 +234,9 @@ class SpecFormat(Format):
     rollback: RollbackFormat | None = None
     windows: WindowsFormat | None = None
     warm_up: WarmUpFormat | None = None
+    leader_last: bool = Field(
+        default=False, description="Servers one by one; who leads them after all others."
+    )
 
     @model_validator(mode="after")
     def _peak(self) -> Self:
@@ -269,6 +273,7 @@ def to_policy(written: PolicyFormat, place: Place) -> Policy:
         rollback_when=spec.rollback.when if spec.rollback else None,
         windows=_windows(spec),
         warm_up=WarmUp(spec.warm_up.gate, spec.warm_up.within) if spec.warm_up else None,
+        leader_last=spec.leader_last,
         origins=place.origins(f"policy {name}"),
         file=place.file,
         digest=place.digest(),

@@ -95,6 +95,17 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
+class Leading:
+    """Who leads servers that choose a leader among them. host: its name.
+
+    unwell: what they themselves say is wrong with them, in words; empty: all of them are well.
+    """
+
+    host: str
+    unwell: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownFleet:
     """The hosts that a fleet had when a rollout on it was planned last; at: seconds since 1970."""
 

@@ -155,6 +155,16 @@ class WaveBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class GonePast:
+    """A shadow went on where its rollout would have waited for so many people to agree."""
+
+    point: str
+    people: int
+    origin: str
+    kind: Literal["gone_past"] = "gone_past"
+
+
+@dataclass(frozen=True, slots=True)
 class HostAsked:
     """A host was asked to change; `index` is its place in the plan, from 0."""
 
@@ -219,6 +229,7 @@ Record = (
     | FreezeLifted
     | Turned
     | WaveBegun
+    | GonePast
     | HostAsked
     | HostTold
     | HostsReread
@@ -237,6 +248,7 @@ RECORDS: tuple[type[Record], ...] = (
     FreezeLifted,
     Turned,
     WaveBegun,
+    GonePast,
     HostAsked,
     HostTold,
     HostsReread,

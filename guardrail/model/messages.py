@@ -72,6 +72,7 @@ WHO_ASKS = "who_asks"
 REREAD_HOSTS = "reread_hosts"
 FIND_ARRIVALS = "find_arrivals"
 OBSERVE_PLAN = "observe_plan"
+SEE_LEADER = "see_leader"
 """Activities."""
 
 MEMO_SUMMARY = "summary"
@@ -139,6 +140,7 @@ class HostTask:
     run: Temporal's name for the first run of this operation's workflow; a name may be used again.
     lease: the token of the lease that it is begun on; 0: none is needed. warm: what it must show
     once it is back, where policies have become stricter since the plan; empty: what the plan says.
+    follower: it may not begin while it leads the others.
     """
 
     operation: str
@@ -149,6 +151,7 @@ class HostTask:
     run: str = ""
     lease: int = 0
     warm: tuple[WarmRule, ...] = ()
+    follower: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,24 @@ class Observed:
     """What has moved since the plan was made, in words; and when somebody looked."""
 
     reasons: tuple[str, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderTask:
+    """The servers of a plan, of which somebody is to say who leads them."""
+
+    plan: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who leads them (a plan index, -1: none of the plan's), what is not well, and when."""
+
+    index: int
+    name: str
+    problem: str = ""
     at: float = 0.0
 
 

@@ -178,6 +178,13 @@ class State:
     observing: int = 0  # the turn with which that is done just now; 0: it is not
     observe_turn: int = 0  # the last turn that was given for that
     observe_at: float | None = None  # when it is tried again
+    put_off: int = 0  # led when their turn came: they begin after all others
+    leader: int = -1  # the host that leads, as seen last; -1: none of the plan's
+    leader_name: str = ""
+    leader_at: float | None = None  # when that was seen; None: not since the last begin
+    leader_turn: int = 0  # the last turn that was given for a look at who leads
+    leader_looking: bool = False  # somebody looks just now
+    leader_again: float | None = None  # when it is tried again, where that could not be told
     last_begin_at: float | None = None
     answered_at: float | None = None  # when a host answered last
     started_at: float | None = None
@@ -386,6 +393,21 @@ class HostsRead:
     kind: Literal["hosts_read"] = "hosts_read"
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderSeen:
+    """Who leads the servers that are changed: a plan index, -1 for one that the plan does not have.
+
+    problem: why that cannot be told, or what is wrong with the servers; empty: nothing.
+    """
+
+    at: float
+    turn: int
+    index: int = -1
+    name: str = ""
+    problem: str = ""
+    kind: Literal["leader_seen"] = "leader_seen"
+
+
 Verb = Literal["pause", "resume", "approve", "retry", "skip", "abort", "rollback", "override"]
 
 
@@ -431,6 +453,7 @@ Event = (
     | PolicyMerged
     | HostsRead
     | PlanObserved
+    | LeaderSeen
     | Commanded
 )
 
@@ -506,6 +529,14 @@ class ReadAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class SeeLeader:
+    """Look who leads the servers that are changed; answer with this turn."""
+
+    turn: int
+    kind: Literal["see_leader"] = "see_leader"
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The operation has ended: stop watching, tell, and close."""
 
@@ -513,7 +544,17 @@ class Finish:
     kind: Literal["finish"] = "finish"
 
 
-Action = BeginHost | Watch | KeepLease | EndLease | MergePolicies | ReadAgain | Observe | Finish
+Action = (
+    BeginHost
+    | Watch
+    | KeepLease
+    | EndLease
+    | MergePolicies
+    | ReadAgain
+    | Observe
+    | SeeLeader
+    | Finish
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from guardrail.model.gate import Age, GateClass
 from guardrail.model.lease import Need
 from guardrail.model.policy import RecoverBy, RollbackWhen
 
-Unit = Literal["hosts", "domains", "seconds", "scrapes", "people", "nodes"]
+Unit = Literal["hosts", "domains", "seconds", "scrapes", "people", "nodes", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ class Caps:
     """The limits `decide` keeps at every begin; hosts away and down are counted together.
 
     A failure limit is the number that is still allowed; None is no limit. pace is in seconds
-    between two begins.
+    between two begins. failures_share: so many per cent of the hosts that are tried by the end of
+    the present wave, rounded down (0 of fewer than 50 at 2), beside the number in all.
     """
 
     unavailable: int
@@ -143,6 +144,7 @@ class Caps:
     failures: int
     failures_consecutive: int | None = None
     pace: float = 0.0
+    failures_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,10 @@ class Course:
     """Whether it waits for freezes to be read, and for their ends."""
     shadow: bool = False
     """Whether nothing is changed (decide/shadow.py)."""
+    passed: tuple[ApprovalPoint, ...] = ()
+    """Where a shadow goes on without the approvals that its rollout would wait for."""
+    leader_last: bool = False
+    """Whether hosts begin one by one, and who leads after all others (decide/leading.py)."""
 
     @property
     def watch_silence(self) -> float:
@@ -243,6 +249,7 @@ class Canaries:
 class Plan:
     """The whole plan. `digest` is that of its stored form (see edges/store).
 
+    leader: the host that led the others, where it has to come last (leader_last).
     refusals: why it may not start (empty when it may); warnings: what a person should know.
     created_at: seconds since the epoch. seconds_expected: what it will take when nothing but its
     windows holds; seconds_closed: of these, the ones in which it waits for them.
@@ -280,5 +287,7 @@ class Plan:
     """Whether it is to run as a shadow: everything but the change."""
     host_expected: float = 10.0
     """Seconds that one host is expected to take."""
+    leader_last: bool = False
+    leader: str = ""
     canaries: Canaries | None = None
     budget: Budget = NO_BUDGET

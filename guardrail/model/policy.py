@@ -126,6 +126,7 @@ class Policy:
     rollback_when: RollbackWhen | None = None
     windows: Windows | None = None
     warm_up: WarmUp | None = None
+    leader_last: bool = False
     origins: tuple[tuple[str, Origin], ...] = ()
     file: str = ""
     digest: str = ""

@@ -50,6 +50,8 @@ class Exceeding:
         now = [(limit, value, until) for limit, (value, until, w) in self.known.items() if not w]
         new = {FIELDS[limit]: value for limit, value, until in (*now, *self.past) if until > at}
         whole: dict[str, Any] = {name: v if name == "pace" else int(v) for name, v in new.items()}
+        if "failures" in whole:
+            whole["failures_share"] = None
         return dataclasses.replace(self.course.caps, **whole)
 
     def goes_on(self, at: float) -> None:

@@ -709,6 +709,10 @@ def nothing_is_stricter(course: Any, found: Any, first: int, **_: Any) -> Any:
     return course, ()
 
 
+def share_of_all(share: Any, hosts: int) -> Any:
+    return hosts
+
+
 def as_large_as_before(waves: Any, *_: Any) -> Any:
     return waves
 
@@ -797,6 +801,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("half the gap", limits, "next_begin_at", half_pace),
         ("one failure too many", limits, "too_many_failures", one_failure_more),
         ("failures in a row do not count", limits, "too_many_failures", no_row),
+        ("a share is of all hosts", limits, "allowed_of", share_of_all),
         ("hosts newly down do not count", downs, "newly", nobody_is_down),
         ("whoever leaves, it is the version", churning, "own_doing", whoever_left),
         ("departures are not counted", catalog, "permitted", anybody_may_leave),

@@ -366,7 +366,13 @@ class Record:
             return self.failures() > 0
         caps = self.exceeding.caps(self.at)
         most = caps.failures_consecutive
-        return self.failures() > caps.failures or (most is not None and self.row > most)
+        many = self.failures() > min(caps.failures, self.share_of(caps))
+        return many or (most is not None and self.row > most)
+
+    def share_of(self, caps: Caps) -> int:
+        """How many hosts may fail in the waves so far, by their share."""
+        reached, share = self.waves[self.wave].end, caps.failures_share
+        return reached if share is None else int(reached * share) // 100
 
     def must_not_be_asked(self) -> set[int]:
         """Hosts that were tried in this direction, and that nobody has said to try again."""

@@ -292,6 +292,8 @@ class LimitsHold(Rule):
             gone.add(act.index)
         if self.direction == "forward":
             self.check(record.failures() <= caps.failures, "went on after too many failures")
+            share = record.share_of(caps)
+            self.check(record.failures() <= share, f"went on after more than {share} failures")
             most = caps.failures_consecutive
             self.check(most is None or record.row <= most, "went on after a row of failures")
         else:

@@ -265,6 +265,7 @@ def _course(dice: Random, hosts: int) -> Course:
         failures=dice.choice((0, 1, 5)),
         failures_consecutive=dice.choice((None, None, 1)),
         pace=dice.choice((0.0, 0.0, 7.0)),
+        failures_share=Random(hosts * 1000 + ends[0]).choice((None, 25.0, 50.0)),
     )
     most = min(caps.unavailable, caps.unavailable_per_domain) - 1
     points = dice.choice((0, 0, 0, 1, 2))
@@ -587,7 +588,8 @@ def _course_in_words(planned: Planned) -> list[str]:
     sick += f"; its hosts leave every {planned.churns:g} s" if planned.churns else ""
     limits = (
         f"away {caps.unavailable}, per domain {caps.unavailable_per_domain}, domains at once "
-        f"{caps.domains_at_once}, failures {caps.failures} (row {caps.failures_consecutive}), "
+        f"{caps.domains_at_once}, failures {caps.failures} (row {caps.failures_consecutive}, "
+        f"share {caps.failures_share}), "
         f"pace {caps.pace:g} s"
     )
     ways = (

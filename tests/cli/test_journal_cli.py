@@ -23,6 +23,7 @@ from guardrail.model.journal import (
     FreezeLifted,
     FreezeSet,
     GateTold,
+    GonePast,
     Head,
     HoldCleared,
     HoldRaised,
@@ -69,6 +70,7 @@ RECORDED = (
     Ended("rolled_back", ("1 of 1 hosts are back",), 0, 30),
 )
 BROKEN = LeaseBroken(("memcached",), 7, "bob", "ann's worker is gone")
+PAST = GonePast("start", 2, "policy care (care.yaml:9)")
 FREEZES = (
     FreezeSet("ice", "ann", "the site is slow", 1e9, ("memcached",), ("cache",), binds_back=False),
     FreezeSet("snow", "ann", "x", None),
@@ -233,8 +235,17 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    made = (*RECORDED, *READINGS, BROKEN, *FREEZES)
+    made = (*RECORDED, *READINGS, BROKEN, PAST, *FREEZES)
     assert {type(record) for record in made} == set(RECORDS) == set(WORDS)
+
+
+def test_an_approval_that_a_shadow_goes_past_in_words() -> None:
+    lines = check(extend(Tip(), [Entry(OP, EntryId("r", 0, 0), T, PAST)])[0]).lines
+    (told,) = story(lines, Look(zone=UTC))
+    assert told[26:] == (
+        "it goes past the approval at start: 2 people would have had to agree "
+        "(policy care (care.yaml:9)), and a shadow asks nobody"
+    )
 
 
 def test_freezes_in_words() -> None:

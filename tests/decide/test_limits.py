@@ -75,6 +75,48 @@ def test_failures(failed, blocked, row, why):
     assert limits.too_many_failures(replace(now, blocked=blocked, consecutive_failures=row)) == why
 
 
+@pytest.mark.parametrize(
+    ("share", "hosts", "allowed"),
+    [
+        (None, 7, 7), (0.0, 9, 0), (2.0, 1, 0), (2.0, 49, 0), (2.0, 50, 1), (2.0, 99, 1),
+        (2.0, 750, 15), (29.0, 100, 29), (33.0, 3, 0), (34.0, 3, 1), (50.0, 1, 0), (100.0, 1, 1),
+    ],
+)  # fmt: skip
+def test_how_many_of_so_many_hosts_may_fail(share, hosts, allowed):
+    assert limits.allowed_of(share, hosts) == allowed
+
+
+SHARED = Caps(9, 9, 3, 3, failures_share=25.0)
+
+
+@pytest.mark.parametrize(
+    ("wave", "failed", "why"),
+    [
+        (0, 0b1, "1 failed, 0 allowed (25% of the 1 host up to the end of this wave)"),
+        (1, 0b10, None),
+        (1, 0b11, "2 failed, 1 allowed (25% of the 6 hosts up to the end of this wave)"),
+        (2, 0b111, None),
+        (2, 0b1111, "4 failed, 3 allowed"),  # of all of them, as the plan has it
+    ],
+)
+def test_a_share_of_failures_is_of_the_hosts_tried_by_the_end_of_the_wave(wave, failed, why):
+    now = State(course(1, 6, 12, caps=SHARED), "op", phase="running", wave=wave, failed=failed)
+    assert limits.too_many_failures(now) == why
+
+
+@given(st.integers(0, 100), st.lists(st.integers(1, 40), min_size=1, max_size=4, unique=True),
+       st.integers(0, 2**40 - 1), st.integers(0, 9))  # fmt: skip
+def test_no_wave_goes_on_with_more_failures_than_its_share_of_the_hosts_so_far(
+    share, ends, failed, most
+):
+    plan = course(*sorted(ends), caps=Caps(9, 9, 3, most, failures_share=float(share)))
+    failed &= (1 << plan.hosts) - 1
+    for number, wave in enumerate(plan.waves):
+        now = State(plan, "op", phase="running", wave=number, failed=failed)
+        few = failed.bit_count() * 100 <= share * wave.end and failed.bit_count() <= most
+        assert (limits.too_many_failures(now) is None) == few
+
+
 def test_a_failure_in_each_of_two_domains_keeps_both():
     now = state(caps=Caps(9, 9, 2, 9), failed=0b1, unknown=0b100)
     assert limits.away_by_domain(now) == Counter({0: 1, 1: 1})

@@ -119,6 +119,7 @@ def test_of_hosts_and_share_that_may_fail_the_fewer_count():
     found = resolve(terms_of([p], "f", "consul", hosts(30)))
     assert (found.failures.value, found.failures.written) == (3, "10%")
     assert found.failures_consecutive.value == 2
+    assert (found.failures_share.value, found.failures_share.written) == (10.0, "10%")
 
 
 # ---------------------------------------------------------------- strictest per field

@@ -33,6 +33,7 @@ def real(*ends, **fields):
 def test_it_takes_no_lease_asks_nobody_and_reads_nothing_again():
     made = shadow.as_shadow(real(approvals=(approval(),), gates=(gate(by="person"),)))
     assert (made.shadow, made.leases, made.approvals) == (True, (), ())
+    assert made.passed == (approval(),)
     assert (made.reread, made.observe_after, made.merges) == (0, 0.0, False)
     assert [rule.recover_by for rule in made.gates] == ["evidence"]
 
@@ -86,3 +87,29 @@ def test_what_holds_at_the_end_ends_with_it_and_what_goes_on_is_open():
     assert held.finished_at is None
     plain = shadow.report("twin", recorded(go(course(1)), facts=()))
     assert (plain.shadow, plain.held, plain.phase) == (False, (), "completed")
+
+
+def test_its_report_says_which_approvals_it_went_past_and_when():
+    points = [approval(), replace(approval("3", wave=1, count=2), verified=True)]
+    run = go(shadow.as_shadow(course(1, 3, approvals=points)))
+    assert begins(run) == begins(go(course(1, 3)))
+    lines = recorded(run)
+    later = next(line.at for line in lines if line.kind == "wave" and line.fields["number"] == 2)
+    assert shadow.report("twin", lines).passed == (
+        shadow.Passed(0.0, "start", 1, "policy test (test.yaml:1)"),
+        shadow.Passed(later, "3", 3, "policy test (test.yaml:1)"),
+    )
+    assert later > 0
+    assert shadow.report("twin", recorded(go(course(1)), facts=())).passed == ()
+
+
+def test_its_report_counts_the_hosts_that_would_have_been_cold():
+    lines = recorded(go(shadow.as_shadow(course(2))))
+    assert shadow.report("twin", lines).warm == 0
+    warm = [
+        replace(line, record=replace(line.record, facts=(shadow.FACT, shadow.WARM)))
+        if line.kind == "answered"
+        else line
+        for line in lines
+    ]
+    assert shadow.report("twin", warm).warm == 2

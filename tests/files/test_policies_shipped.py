@@ -15,7 +15,7 @@ from guardrail.decide.plan import make_plan
 from guardrail.decide.steps import steps_for
 from guardrail.files import load, shipped_policies
 from guardrail.model.change import ChangeRef
-from guardrail.model.fleet import ConsulInventory, Fleet, Host
+from guardrail.model.fleet import ConsulInventory, Fleet, Host, Leading
 from guardrail.model.messages import PlanRequest
 from guardrail.model.rollout import Rollout
 
@@ -34,7 +34,7 @@ NIGHT = at(2027, 3, 2, 20)  # a Tuesday
 
 
 def planned(*names: str, fleet: tuple[Host, ...], stages=("1", "25%", "50%", "75%", "100%"),
-            change="consul-agent", now=NIGHT, gates=("agent-health",)):  # fmt: skip
+            change="consul-agent", now=NIGHT, gates=("agent-health",), **fields):  # fmt: skip
     """The plan of these hosts under the shipped policies of these names (none: all of them)."""
     there = [p for p in SHIPPED.policies if not names or p.name in names]
     rollout = Rollout(
@@ -52,6 +52,7 @@ def planned(*names: str, fleet: tuple[Host, ...], stages=("1", "25%", "50%", "75
         policies=tuple(there),
         gates=SHIPPED.gates,
         watching={gate.name: Watching(1.0, 2.0) for gate in SHIPPED.gates},
+        **fields,
     )
     return make_plan(PlanRequest("r", rollout, Fleet("cache", CONSUL), "ann"), found, now=now)
 
@@ -146,9 +147,13 @@ def test_consul_agents_are_judged_by_their_own_health_on_every_host() -> None:
     assert "consul-agents" not in other
 
 
-def test_consul_servers_go_one_by_one_while_they_can_lose_one() -> None:
-    plan = planned(fleet=hosts(5, domains="abc", roles=("consul-server",), prefix="consul"))
+@pytest.mark.parametrize("role", ["consul", "consul-server"])
+def test_consul_servers_go_one_by_one_the_leader_last_while_they_can_lose_one(role) -> None:
+    fleet = hosts(5, domains="abc", roles=(role,), prefix="consul")
+    plan = planned(fleet=fleet, leading=Leading("consul-001"))
     assert plan.refusals == ()
+    assert (plan.leader_last, plan.hosts[-1].name) == (True, "consul-001")
+    assert any("who leads" in reason for reason in planned(fleet=fleet).refusals)
     assert [wave.end - wave.begin for wave in plan.waves] == [1] * 5
     assert (plan.caps.unavailable, plan.caps.failures, plan.caps.pace) == (1, 0, 60.0)
     assert "consul-autopilot" in {gate.name for gate in plan.gates}

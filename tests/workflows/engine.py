@@ -28,6 +28,8 @@ from guardrail.model.messages import (
     HostAnswer,
     HostTask,
     Judged,
+    LeaderTask,
+    Led,
     MayBegin,
     MergeTask,
     Observed,
@@ -81,6 +83,8 @@ class World:
     readings: list[RereadTask] = field(default_factory=list)
     arrivals: tuple[str, ...] = ()
     moved: list[tuple[str, ...]] = field(default_factory=list)
+    leads: list[int | str] = field(default_factory=list)
+    tasks: list[HostTask] = field(default_factory=list)
 
     @activity.defn(name=messages.PLAN_OPERATION)
     async def plan(self, request: PlanRequest) -> Planned:
@@ -106,6 +110,7 @@ class World:
 
     @activity.defn(name=messages.CHANGE_HOST)
     async def change(self, task: HostTask) -> HostAnswer:
+        self.tasks.append(task)
         name = f"host-{task.index:03d}"
         handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
         may = await handle.query(messages.MAY_BEGIN, result_type=MayBegin)
@@ -131,6 +136,14 @@ class World:
     @activity.defn(name=messages.OBSERVE_PLAN)
     async def observe_plan(self, task: ObserveTask) -> Observed:
         return Observed(self.moved.pop(0) if self.moved else (), time.time())
+
+    @activity.defn(name=messages.SEE_LEADER)
+    async def see_leader(self, task: LeaderTask) -> Led:
+        """The next of those told; the last one stays."""
+        who = self.leads.pop(0) if len(self.leads) > 1 else self.leads[0]
+        if isinstance(who, str):
+            raise ApplicationError(who, type="Unanswered", non_retryable=True)
+        return Led(who, f"host-{who:03d}", "", time.time())
 
     @activity.defn(name=messages.FIND_ARRIVALS)
     async def find_arrivals(self, digest: str) -> Arrivals:
@@ -160,6 +173,7 @@ class World:
             self.read_again,
             self.find_arrivals,
             self.observe_plan,
+            self.see_leader,
             self.merge,
         ]
 

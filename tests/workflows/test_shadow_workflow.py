@@ -23,6 +23,30 @@ def made(tmp_path_factory):
         yield found
 
 
+CARE = """
+apiVersion: guardrail/v1
+kind: Policy
+metadata: {name: care}
+spec:
+  match: {fleets: [dusk]}
+  warmUp: {gate: host-warm, within: 30s}
+  approvals: {at: [start], count: 2}
+---
+apiVersion: guardrail/v1
+kind: Gate
+metadata: {name: host-warm}
+spec:
+  title: Is a host warm
+  class: safety
+  query: 'fleet_serves{host!="{host}"}'
+  pass: {above: 0.5}
+  every: 100ms
+  failAfter: 2
+  passAfter: 1
+  evidence: {maxAge: 5s}
+"""
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """A host is expected to take 0.6 s instead of 10."""
@@ -39,6 +63,7 @@ def quick(monkeypatch):
 async def test_everything_but_the_change_and_its_report(server, made, tmp_path):
     fleet = HostFleet("dusk", made.hosts, 16)
     made.exporter.text = "fleet_serves 1\n"
+    (made.folder / "source" / "care.yaml").write_text(CARE)
     async with worker(server.client, made) as here:
         request = here.request(fleet, shadow=True)
         await here.operations.start(request)
@@ -66,11 +91,16 @@ async def test_everything_but_the_change_and_its_report(server, made, tmp_path):
     assert found.shadow
     gate = next(one for one in found.held if one.name == "gate:fleet-serves")
     assert gate.since < gate.finished_at < end.finished_at
+    assert [(one.point, one.people) for one in found.passed] == [("start", 3)]
+    assert found.warm == fleet.count
     run = line(tmp_path, GUARDRAIL_JOURNAL=made.journal)
     shown = await run("rollout", "report", "dusk")
     assert shown.code == 0, shown.err
     assert shown.out.startswith("dusk was a shadow: no host was changed; completed: 16 of 16 hosts")
     assert "gate:fleet-serves: 0.2 is not above 0.5" in shown.out
+    assert "It did not wait for:\n" in shown.out
+    assert "approval at start: 3 people would have had to agree (policy care (" in shown.out
+    assert "warm-up: 16 hosts would have been cold first" in shown.out
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -21,6 +21,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from guardrail.contracting import kept, since
+from guardrail.decide import shadow
 from guardrail.decide.again import merged_again
 from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
@@ -50,7 +51,9 @@ from guardrail.model.messages import (
     HostAnswer,
     HostTask,
     Judged,
+    LeaderTask,
     Leased,
+    Led,
     MayBegin,
     MergeTask,
     Observed,
@@ -127,6 +130,7 @@ class Activities:
             self.reread_hosts,
             self.find_arrivals,
             self.observe_plan,
+            self.see_leader,
             self.watch_gates,
             self.keep_lease,
             self.end_lease,
@@ -166,6 +170,7 @@ class Activities:
                 edges.probing,
                 edges.restarts,
                 metrics_of=edges.metrics_of,
+                leaders=edges.leaders,
                 now=activity.info().started_time.timestamp(),
                 guards=await own_servers(temporal, request.fleet, documents.sources),
                 before=before,
@@ -234,6 +239,8 @@ class Activities:
             async with self._hands(task.plan) as (plan, _, edges):
                 rules = task.warm or plan.budget.warm_rules(task.index, task.turn)
                 why = await self._cold_still(said.name, rules, edges, plan) if rules else ""
+                if rules and shadow.FACT in said.facts:
+                    said = replace(said, facts=(*said.facts, shadow.WARM))
         except (Refused, InvalidFile, Unanswered) as error:
             why = f"whether it is warm cannot be told: {error}"
         return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
@@ -256,9 +263,10 @@ class Activities:
     @activity.defn(name=messages.SHADOW_HOST)
     async def shadow_host(self, task: HostTask) -> HostAnswer:
         """The same without changing anything, whatever the plan says."""
-        return replace(await self._change(task, shadow=True), at=time.time())
+        said = await self._warm(task, await self._change(task, in_shadow=True))
+        return replace(said, at=time.time())
 
-    async def _change(self, task: HostTask, *, shadow: bool = False) -> HostAnswer:
+    async def _change(self, task: HostTask, *, in_shadow: bool = False) -> HostAnswer:
         try:
             host = await self.planned_host(task)
         except (Refused, Unanswered) as error:
@@ -266,9 +274,9 @@ class Activities:
         self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
         try:
             async with self._hands(task.plan) as (plan, change, edges):
-                asked = Asked(task, plan, host, self.permits, self.freezes)
+                asked = Asked(task, plan, host, self.permits, self.freezes, edges.leaders)
                 job = job_of(task, host, plan, change)
-                work = _in_shadow if shadow or plan.shadow else _in_earnest
+                work = _in_shadow if in_shadow or plan.shadow else _in_earnest
                 result = await work(job, edges, asked, plan)
                 return asked.told(answer_of(task, host, result))
         except (Refused, Unanswered) as error:
@@ -313,6 +321,18 @@ class Activities:
         except (Refused, Unanswered, InvalidFile) as error:
             raise ApplicationError(str(error), type=type(error).__name__) from error
         return Observed(since(task.request, then, now, int(task.done, 16)), time.time())
+
+    @activity.defn(name=messages.SEE_LEADER)
+    async def see_leader(self, task: LeaderTask) -> Led:
+        """Look who leads the servers of a plan, and whether they are well."""
+        try:
+            whole = await self._whole(task.plan)
+            async with self._hands(task.plan) as (plan, _, edges):
+                led = await edges.leaders.leading(plan.where)
+        except (Refused, Unanswered) as error:
+            raise ApplicationError(str(error), type=type(error).__name__) from error
+        index = whole.names.index(led.host) if led.host in whole.names else -1
+        return Led(index, led.host, led.unwell, time.time())
 
     def _planned_hosts(self, task: RereadTask) -> list[tuple[int, Host]]:
         indexes = members(int(task.hosts, 16))

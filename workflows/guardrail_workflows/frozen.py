@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from guardrail.decide.freezes import about, binds, differs, in_order, words
 from guardrail.decide.windows import open_for
 from guardrail.edges.freezes import Freezes
+from guardrail.errors import Refused, Unanswered
 from guardrail.model.freeze import Concerned, Freeze, Seen
 from guardrail.model.messages import FreezesTold, HostAnswer, HostTask, WatchTask
 from guardrail.model.plan import Plan, PlannedHost
+from guardrail.ports import Leaders
 from guardrail_workflows.permits import Permits
 
 EVERY = 2.0
@@ -25,6 +27,8 @@ TRIES = 10
 """How often a worker that was slow asks once more before it refuses."""
 SOON = 0.1
 """Seconds that the last look may take after a permit: it is good for 0.3 s."""
+LEADER_WITHIN = 0.5
+"""Seconds for asking who leads: the host that stands ready waits for 1 s."""
 
 Tell = Callable[[FreezesTold], Awaitable[None]]
 """Tells the operation; told again after the next look if it raises."""
@@ -71,20 +75,23 @@ class FreezeWatch:
 
 @dataclass(slots=True)
 class Asked:
-    """Whether one host may begin now; `frozen` and `unread` say why not, where freezes do."""
+    """Whether one host may begin now; `frozen` and `unread` say why not, where freezes do, and
+    `leads` where it leads servers of which others are still to come."""
 
     task: HostTask
     plan: Plan
     host: PlannedHost
     permits: Permits
     freezes: Freezes
+    leaders: Leaders | None = None
+    leads: str = ""
     frozen: tuple[Freeze, ...] = ()
     unread: tuple[str, ...] = ()
 
     async def __call__(self) -> bool:
         """What freezes, the operation and the windows say, all of it fresh at the end."""
         for _ in range(TRIES):
-            if not await self._is_free():
+            if not await self._is_free() or not await self._follows():
                 return False
             task = self.task
             answer = await self.permits.may_begin(task.operation, task.turn, task.run)
@@ -106,8 +113,26 @@ class Asked:
         self.unread = seen.unread
         return not self.frozen and not self.unread
 
+    async def _follows(self) -> bool:
+        """Whether it leads nobody, where it must not: leadership may have moved meanwhile."""
+        self.leads = ""
+        if not self.task.follower or self.leaders is None:
+            return not self.task.follower
+        try:
+            async with asyncio.timeout(LEADER_WITHIN):
+                led = await self.leaders.leading(self.plan.where)
+        except (Refused, Unanswered, TimeoutError) as error:
+            why = str(error) or f"nothing came within {LEADER_WITHIN:g} s"
+            self.leads = f"who leads cannot be told: {why}"
+            return False
+        if led.host == self.host.name:
+            self.leads = f"{led.host} leads now, and others are still to come"
+        return not self.leads
+
     def told(self, answer: HostAnswer) -> HostAnswer:
         """The answer, with the freezes that kept the host from beginning."""
+        if answer.outcome == "not_begun" and self.leads:
+            return replace(answer, reason=self.leads)
         if answer.outcome != "not_begun" or not (self.frozen or self.unread):
             return answer
         unknown = (f"not known whether it is frozen: {one}" for one in self.unread)

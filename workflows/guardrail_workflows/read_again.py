@@ -16,6 +16,8 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model import messages
     from guardrail.model.messages import (
         Arrivals,
+        LeaderTask,
+        Led,
         Observed,
         ObserveTask,
         PlanRequest,
@@ -25,9 +27,11 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.operation import (
         HostFound,
         HostsRead,
+        LeaderSeen,
         Observe,
         PlanObserved,
         ReadAgain,
+        SeeLeader,
         State,
     )
 
@@ -37,6 +41,7 @@ MOST_WRONG = 100
 """Hosts that are named of one reading; the next one names others."""
 WITHIN = timedelta(minutes=20)
 """For one window: some 30 are read together, and each is given up after less than a minute."""
+LEADER_WITHIN = timedelta(seconds=30)
 AGAIN = RetryPolicy(maximum_attempts=3, non_retryable_error_types=["Refused"])
 
 
@@ -104,6 +109,23 @@ async def look_again(
     except ActivityError as error:
         return 0.0, PlanObserved(0.0, action.turn, problem=_cause(error))
     return found.at, PlanObserved(found.at, action.turn, found.reasons)
+
+
+async def see_leader(state: State, action: SeeLeader) -> tuple[float, LeaderSeen]:
+    """Look who leads the servers; when that was seen (0: nobody knows), and who."""
+    try:
+        led: Led = await workflow.execute_activity(
+            messages.SEE_LEADER,
+            LeaderTask(state.course.plan, action.turn),
+            result_type=Led,
+            schedule_to_close_timeout=LEADER_WITHIN,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            summary=f"who leads, turn {action.turn}",
+        )
+    except ActivityError as error:
+        unknown = f"who leads cannot be told: {_cause(error)}"
+        return 0.0, LeaderSeen(0.0, action.turn, problem=unknown)
+    return led.at, LeaderSeen(led.at, action.turn, led.index, led.name, led.problem)
 
 
 async def _read(task: RereadTask) -> RereadAnswer:

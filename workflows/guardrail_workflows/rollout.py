@@ -17,7 +17,7 @@ from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from guardrail.decide import carry, explain, ring, shadow
+    from guardrail.decide import carry, explain, leading, ring, shadow
     from guardrail.decide.commands import answer, refusal
     from guardrail.decide.permit import permit
     from guardrail.decide.signing import refuse_unchecked, vouched
@@ -61,6 +61,7 @@ with workflow.unsafe.imports_passed_through():
         Observe,
         PolicyMerged,
         ReadAgain,
+        SeeLeader,
         Started,
         State,
         Ticked,
@@ -71,7 +72,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.model.plan import Course, Merged
     from guardrail_workflows.clock import Clock
     from guardrail_workflows.keeping import Keeper
-    from guardrail_workflows.read_again import look_again, read_again, root
+    from guardrail_workflows.read_again import look_again, read_again, root, see_leader
     from guardrail_workflows.recorder import Recorder
     from guardrail_workflows.signed import signer_of, who_asks
 
@@ -243,6 +244,8 @@ class RolloutWorkflow:
             self._task(self._change(action))
         elif isinstance(action, Observe):
             self._task(self._look_again(action))
+        elif isinstance(action, SeeLeader):
+            self._task(self._see_leader(action))
         elif isinstance(action, ReadAgain):
             self._task(self._read_again(action))
         elif isinstance(action, Watch):
@@ -261,6 +264,11 @@ class RolloutWorkflow:
         """Have the plan compared with the world, and say what has moved."""
         at, found = await look_again(self.state, self.request, action)
         self._happen(replace(found, at=self._heard(at)))
+
+    async def _see_leader(self, action: SeeLeader) -> None:
+        """Have somebody look who leads the servers, and say what was seen."""
+        at, seen = await see_leader(self.state, action)
+        self._happen(replace(seen, at=self._heard(at)))
 
     async def _read_again(self, action: ReadAgain) -> None:
         """Have changed hosts read again, and say what was found."""
@@ -334,6 +342,7 @@ class RolloutWorkflow:
             workflow.info().first_execution_run_id,
             lease.token if lease is not None else 0,
             tuple(replace(rule, hosts=()) for rule in warm),
+            not leading.may_lead(self.state, begin.index),
         )
 
     async def _merge(self, turn: int) -> None:
