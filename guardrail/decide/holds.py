@@ -198,9 +198,9 @@ def _no_room(state: State) -> str | None:
     """Why no host will ever be begun without help: nothing in flight, and still no room."""
     if state.in_flight or not state.waiting or state.phase != "running":
         return None
-    if limits.next_host(state) is not None:
-        return None
     gone, down = limits.away(state), downs.total(state)
+    if not (gone or down) or limits.next_host(state) is not None:
+        return None
     most = f"{limits.most_away(state)} hosts away"
     if limits.room(state) > 0:
         caps = overrides.caps_now(state)

@@ -356,6 +356,8 @@ class Record:
 
     def failures(self) -> int:
         """Hosts whose failure counts in the present direction."""
+        if not self.stuck:
+            return 0
         back = self.direction == "back"
         bad = (i for i, outcome in self.stuck.items() if outcome in ("failed", "blocked"))
         return sum(not back or i in self.to_take for i in bad)
