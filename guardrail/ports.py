@@ -12,7 +12,7 @@ from guardrail.model.change import Change, Command
 from guardrail.model.fleet import Fleet, Host, KnownFleet, Leading
 from guardrail.model.gate import Age, Reading
 from guardrail.model.journal import Entry, Head
-from guardrail.model.notice import Message
+from guardrail.model.notice import Answer, Message, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +239,16 @@ class Journal(Protocol):
 
 
 class Notifier(Protocol):
-    """How people are reached."""
+    """How people are reached, by channels that have names."""
 
-    async def send(self, message: Message) -> None:
-        """Say it to all that it names; said once, however often it is sent with one cause.
+    def routes(self) -> tuple[Route, ...]:
+        """The channels there are, sorted by name. Raises InvalidFile, Unanswered."""
 
-        Returns once it has reached each of them. Raises Unanswered when one could not be reached
-        (send it again: those that were reached hear nothing twice), Refused for a name that
-        nobody has.
+    async def send(self, message: Message, channel: str) -> Answer:
+        """Say it on this one channel, with the channel's own tries; `message.to` is not looked at.
+
+        Never raises: a channel that there is not, a secret that is missing and a receiver that
+        refuses are `Failed`, with the reason and without the address.
         """
 
 

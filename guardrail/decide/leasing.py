@@ -7,6 +7,7 @@ and the next wave asks anew, so that who waits has its turn between two waves.
     asked ── granted ──▶ hosts begin ── the wave has baked ──▶ given back
       │                      │ └── somebody urgent waits: hold `yield`; once nothing is away it is
       │                      │     given back and asked for again, and a bake follows
+      │                      ├── limits are others now: asked for anew at once, and kept meanwhile
       │                      ├── its keeper fell silent: hold `lease`; asked for again, then a bake
       │                      ├── a person broke it: hold `lease`, until a person resumes
       │                      └── another hold, nothing away, and a bake's time good: given back
@@ -17,10 +18,11 @@ Other holds raised while it waits make it wait no more: it asks again after them
 
 import dataclasses
 
-from guardrail.decide.claims import claims_of, own_limit
+from guardrail.decide.claims import claims_of, limit_beside_others, own_limit
 from guardrail.decide.evolve import replace
 from guardrail.decide.holds import clear_hold, evidence_is_good, raise_hold
 from guardrail.decide.limits import not_serving
+from guardrail.decide.overriding import exceeded
 from guardrail.decide.rollback import binding, wave_span
 from guardrail.model.lease import Ask, Claim
 from guardrail.model.operation import EndLease, Hold, KeepLease, LeaseTold, State
@@ -186,7 +188,22 @@ def refresh(state: State, now: float) -> State:
         return _ask(state, keep=False)
     if state.hold(LEASE) and not _is_asked_for(state):
         return ask_first(state)  # it turned round while it waited, or limits are others now
-    return state
+    return _ask(state, keep=True) if _limits_are_others(state) else state
+
+
+def _limits_are_others(state: State) -> bool:
+    """Whether what it has was asked for with other limits: an override has come, or is over.
+
+    It is asked for anew at once, whatever holds and whether or not a host waits for it, since
+    others are granted theirs by the limit that this one brings. Not while more is away than the
+    limits allow now: that is what it has, until hosts have settled.
+    """
+    ask, sure = state.lease_ask, state.lease_sure and state.lease is not None
+    if ask is None or not sure or ask.wave != state.wave or state.hold(YIELD):
+        return False
+    limit = limit_beside_others(state)
+    same = ask.most == own_limit(state) and all(claim.limit == limit for claim in ask.claims)
+    return not same and exceeded(state) is None
 
 
 def _calm(state: State, now: float) -> State:

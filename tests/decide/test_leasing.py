@@ -332,3 +332,55 @@ def test_one_that_turns_round_while_it_waits_keeps_what_its_hosts_in_flight_need
     assert run.state.wave == 0
     assert run.state.lease_ask.roles == ("db", "web")
     assert run.state.lease_ask.keep
+
+
+# ---------------------------------------------------------------- limits that change meanwhile
+
+
+def exceeding(at, value, until, name="a"):
+    """That person has so many hosts away from then on, wherever they are."""
+    limits = ("unavailable", "unavailablePerDomain")
+    fields = {"value": float(value), "until": float(until), "reason": "late"}
+    return tuple((name, say(at, "override", limit=limit, **fields)) for limit in limits)
+
+
+def shared(*ends, unavailable):
+    return needing(*ends, exclusive=False, unavailable=unavailable, role="web")
+
+
+def limits_in(table):
+    return [(x.holder.operation, x.parts[0].share.hosts, x.parts[0].limit.hosts)
+            for x in table.table.leases]  # fmt: skip
+
+
+def test_an_override_reaches_a_lease_that_is_held_at_once_and_so_does_its_end():
+    plan = shared(12, unavailable=2)
+    for until, now in ((8.0, ("a", 5, 5)), (14.0, ("a", 5, 5)), (20.0, ("a", 2, 2))):
+        table, (run,) = side(plan, people=exceeding(7, 5, 13), until=until)
+        assert limits_in(table) == [now], until
+        assert run.state.lease_sure
+    busy = max(len(moment.state.in_flight) for moment in run.moments)
+    assert busy == 5
+    over = [m for m in run.moments if m.event.at > 13 and m.state.hold("override")]
+    assert over, "five were away when two were allowed again"
+    assert {m.state.lease.share.hosts for m in over} == {5}, "that is what it has till then"
+    assert side(plan, people=exceeding(7, 5, 13))[1][0].state.phase == "completed"
+
+
+def test_where_no_host_waits_any_more_others_are_told_of_its_limits_too():
+    """a has both its hosts away, with 5 allowed for a while; b wants 3 beside them."""
+    slow = {"a": hosts(takes=200.0)}
+    plans = (shared(2, unavailable=2), shared(3, unavailable=5))
+    people = exceeding(10, 5, 60)
+    table, (_, b) = side(*plans, people=people, works=slow, starts=(0, 20), until=30.0)
+    assert limits_in(table) == [("a", 2, 5), ("b", 3, 5)]
+    assert len(b.state.in_flight) > 0
+    table, (_, b) = side(*plans, people=people, works=slow, starts=(0, 70), until=80.0)
+    assert limits_in(table) == [("a", 2, 2)], "it is over: b waits, as a's policies want"
+    assert held(b, 80.0) == ["lease"]
+    assert not b.state.in_flight
+
+
+def test_limits_that_stay_are_asked_for_once():
+    _, (run,) = side(shared(6, unavailable=2), until=20.0)
+    assert {moment.state.lease_turn for moment in run.moments} == {0, 1}
