@@ -32,7 +32,8 @@ class Settings(BaseSettings):
     acts, recorded as unverified; empty is the login name. allowed_signers: the worker's file of
     keys whose signatures count (ssh-keygen(1)); None is `allowed_signers` in its source.
     freeze_file, freeze_url, freeze_kv: where a freeze can be set besides by command
-    (edges/freezes.py); freeze_kv_token_file: the token for the last.
+    (edges/freezes.py); freeze_kv_token_file: the token for the last. lease_kv: where leases are
+    locks in Consul, too (edges/lease_lock.py); lease_kv_token_file: the token for that.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
@@ -47,8 +48,17 @@ class Settings(BaseSettings):
     freeze_url: str = ""
     freeze_kv: str = ""
     freeze_kv_token_file: Path | None = None
+    lease_kv: str = ""
+    lease_kv_token_file: Path | None = None
 
-    @field_validator("state", "source", "allowed_signers", "freeze_file", "freeze_kv_token_file")
+    @field_validator(
+        "state",
+        "source",
+        "allowed_signers",
+        "freeze_file",
+        "freeze_kv_token_file",
+        "lease_kv_token_file",
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """A relative folder would be another one for the worker than for the command line."""
@@ -80,6 +90,11 @@ class Settings(BaseSettings):
     def freeze_places(self) -> tuple[Path | None, str, str, Path | None]:
         """Where a freeze can be set, as `edges.freezes.places_of` takes it."""
         return self.freeze_file, self.freeze_url, self.freeze_kv, self.freeze_kv_token_file
+
+    @property
+    def lease_locks(self) -> tuple[str, Path | None]:
+        """Where leases are locks, too, as `edges.lease_lock.desk_of` takes it."""
+        return self.lease_kv, self.lease_kv_token_file
 
     @property
     def logs(self) -> Path:

@@ -11,6 +11,7 @@ from guardrail.cli.json_out import dump
 from guardrail.cli.session import By, Json, person, run, settings
 from guardrail.cli.talk import tell
 from guardrail.decide.leases import clock
+from guardrail.edges.lease_lock import desk_of
 from guardrail.edges.leases import Desk
 from guardrail.edges.temporal import connect
 from guardrail.model.lease import LAST_FOR, Break, Lease, Share, Table, Waiting
@@ -193,7 +194,8 @@ def break_lease(
 
 async def _break(said: Break) -> Table:
     operations = await connect()
-    return await Desk(operations.client, operations.address).break_lease(said)
+    locks = settings().lease_locks
+    return await desk_of(operations.client, operations.address, *locks).break_lease(said)
 
 
 def broken_lines(table: Table, said: Break) -> list[str]:

@@ -121,18 +121,31 @@ class ConsulApi:
             raise self._silent(f"{path} answered {type(answer).__name__} where a record was due")
         return answer
 
+    async def put(self, path: str, body: object = None, *query: tuple[str, str]) -> Any:
+        """What Consul answers to what is put there (null: nothing), as JSON. Raises Unanswered."""
+        response = await self._ask(path, [*self.scope.query(), *query], ("PUT", body))
+        self._check(path, response)
+        try:
+            return response.json()
+        except ValueError:
+            raise self._silent(f"{path} answered something that is not JSON") from None
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
 
-    async def _ask(self, path: str, query: list[tuple[str, str]]) -> httpx.Response:
+    async def _ask(
+        self, path: str, query: list[tuple[str, str]], how: tuple[str, object] = ("GET", None)
+    ) -> httpx.Response:
         # Read at each request: a rotated token takes effect.
         headers = {"X-Consul-Token": read_secret(self._token).text()} if self._token else {}
         params: list[tuple[str, str | int | float | bool | None]] = [*query]
         try:
             async with self._places, asyncio.timeout(2 * self.limit):
-                return await self._client.get(
+                return await self._client.request(
+                    how[0],
                     self.address + path,
+                    json=how[1],
                     params=params,
                     headers=headers,
                     extensions=self._extensions,

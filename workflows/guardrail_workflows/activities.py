@@ -31,6 +31,7 @@ from guardrail.edges.consul import ConsulHosts
 from guardrail.edges.consul_listing import listings_of
 from guardrail.edges.freezes import Commands, Freezes, Place
 from guardrail.edges.gate_reader import GateReader
+from guardrail.edges.lease_lock import desk_of
 from guardrail.edges.leases import Desk, keep
 from guardrail.edges.own_servers import own_servers
 from guardrail.errors import GuardrailError, InvalidFile, Refused, Unanswered
@@ -102,7 +103,8 @@ FIRST_BEAT = 1.0
 @dataclass(slots=True)
 class Activities:
     """The activities of one worker. `source`: its folder of documents. signers: its file of allowed
-    signers; None: the one in that folder. places: where freezes are set besides by command."""
+    signers; None: the one in that folder. places: where freezes are set besides by command. locks:
+    where leases are locks, too (`Settings.lease_locks`)."""
 
     client: Client
     source: Path
@@ -110,6 +112,8 @@ class Activities:
     journal: Journal
     signers: Path | None = None
     places: Sequence[Place] = ()
+    locks: tuple[str, Path | None] = ("", None)
+    desk: Desk = field(init=False)
     permits: Permits = field(init=False)
     freezes: Freezes = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
@@ -117,6 +121,7 @@ class Activities:
 
     def __post_init__(self) -> None:
         self.permits = Permits(self._ask)
+        self.desk = desk_of(self.client, "", *self.locks)
         self.freezes = Freezes((Commands(self.client), *self.places))
 
     @property
@@ -470,7 +475,7 @@ class Activities:
             except RPCError as error:
                 raise Unanswered("the operation", wanted.holder.operation, str(error)) from error
 
-        await keep(Desk(self.client), wanted, report, activity.heartbeat, self._behind)
+        await keep(self.desk, wanted, report, activity.heartbeat, self._behind)
 
     async def _behind(self, lease: Lease) -> str:
         """What may be behind an orphaned lease; empty: its operation has ended, its hosts serve."""
@@ -493,7 +498,7 @@ class Activities:
     @activity.defn(name=messages.END_LEASE)
     async def end_lease(self, done: Done) -> None:
         """Give back what an operation asked for up to that turn."""
-        await Desk(self.client).give_back(done)
+        await self.desk.give_back(done)
 
 
 def beats() -> Callable[[str], None]:

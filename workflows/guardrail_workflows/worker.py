@@ -132,6 +132,7 @@ async def _run(given: argparse.Namespace) -> None:
         journal,
         given.allowed_signers,
         places_of(parse, *Settings.read().freeze_places),
+        Settings.read().lease_locks,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
