@@ -237,6 +237,12 @@ def test_waves_are_cumulative():
     assert "  4  to 100%  15 hosts  30 of 30  hosts 16 to 30" in shown
 
 
+def test_who_comes_last_is_named():
+    text = "\n".join(rows(plan(leader_last=True, leader="consul-2"), 120))
+    assert "one server after the other, consul-2 last (it leads now)" in text
+    assert "one server after the other" not in "\n".join(rows(plan(), 120))
+
+
 def test_the_finish_is_in_the_persons_zone_with_its_offset():
     assert "it ends at 2025-11-29 23:18 +00:00" in "\n".join(rows(plan(), 120))
 
