@@ -15,7 +15,7 @@ from guardrail.decide.tiers import members_of, tiers_of
 from guardrail.errors import Refused
 from guardrail.model.budget import ChurnLimit
 from guardrail.model.change import Change
-from guardrail.model.fleet import Host
+from guardrail.model.fleet import ConsulInventory, Host
 from guardrail.model.gate import Gate
 from guardrail.model.plan import Merged, Plan
 from guardrail.model.policy import Policy
@@ -42,6 +42,8 @@ def merged_again(
     missing(gates_asked(care, rollout.gates, rollout.name), gates)
     if care.churn and not plan.budget.follow:
         raise Refused(f"churn is limited ({care.churn[0].origin}), and nobody counts it here")
+    if care.leader_last and not isinstance(plan.where.inventory, ConsulInventory):
+        raise Refused("the leader must come last, and nobody can say who leads: no Consul is known")
     found = Found(hosts, {}, change, policies=policies, gates=gates)
     mine = hosts[: len(plan.hosts)]
     if unread := refuse_unread(plan.where, mine, found):
@@ -62,6 +64,7 @@ def merged_again(
         limits=limits_of(care, said),
         policies=care.policies,
         calendar=expand((stated.value for stated in care.windows), now),
+        leader_last=care.leader_last,
     )
 
 

@@ -159,6 +159,7 @@ def tightened(
         "rollback_when": stricter(
             "rollback_when", course.rollback_when, found.rollback_when, "rollback.when"
         ),
+        "leader_last": stricter("leader_last", course.leader_last, found.leader_last, "leaderLast"),
         "gates": _gates(course.gates, found.gates, notes),
         "budget": budget,
         "host_timeout": course.host_timeout + longer,

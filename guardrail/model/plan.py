@@ -225,6 +225,7 @@ class Merged:
     calendar: Calendar | None = None
     tiers: tuple[TierWave, ...] = ()
     warm: tuple[WarmRule, ...] = ()
+    leader_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,20 @@ def test_nothing_stricter_is_the_same_course():
     assert tightened(old, looser, 0) == (old, ())
 
 
+def test_that_the_leader_comes_last_is_taken_and_never_dropped():
+    old = asking(4)
+    made, notes = tightened(old, said(old, leader_last=True), 0)
+    assert (made.leader_last, notes) == (True, ("leaderLast is now True, was False",))
+    assert tightened(made, said(old), 0) == (made, ())
+
+
+def test_where_nobody_can_say_who_leads_that_is_a_refusal():
+    made = plan(hosts(3), policies=(policy("p"),))
+    late = (policy("servers", leader_last=True),)
+    with pytest.raises(Refused, match="nobody can say who leads"):
+        merged_again(made, request().rollout, late, (gate(),), change=CHANGE, now=1.0)
+
+
 def test_a_new_gate_and_a_stricter_one_are_taken_and_none_is_dropped():
     old = asking(4, gates=[rule("a", by="evidence", grace=10.0), rule("b")])
     young = replace(rule("a", by="person", grace=5.0), max_ages=(Age(scrapes=3),))
