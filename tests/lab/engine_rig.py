@@ -136,7 +136,7 @@ kind: Fleet
 metadata: {{name: {fleet}}}
 spec:
   inventory:
-    consul: {{address: "{consul}", service: memcached, filter: 'Node matches "{hosts}"'}}
+    consul: {{address: "{consul}", service: memcached, filter: 'Node matches "{hosts}"'{ring}}}
   failureDomain: {{nodeMeta: zone}}
   reach: {{ssh: {{port: 2222, identity: {{file: {key}}}, knownHosts: {{file: {known}}}}}}}
 ---
@@ -274,8 +274,10 @@ class Engine:
         old: str = "1.8.7",
         new: str = "1.8.8",
         consul: str = "",
+        ring: str = "",
     ) -> tuple[str, str]:
-        """A rollout's name and its file, with its fleet; `hosts` is a pattern of names."""
+        """A rollout's name and its file, with its fleet; `hosts` is a pattern of names. ring: the
+        key of the tier's ring, where the fleet names it."""
         self.count += 1
         name = f"roll-{self.tag}-{self.count}"
         path = self.folder / f"{name}.yaml"
@@ -290,6 +292,7 @@ class Engine:
             old=old,
             new=new,
             stages=stages,
+            ring=f", ring: {ring}" if ring else "",
         )
         path.write_text(text)
         return name, str(path)
