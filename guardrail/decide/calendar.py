@@ -144,8 +144,14 @@ def _of_day(window: Window, day: date, zone: ZoneInfo, steady: Sequence[Steady])
     shown = list(union(found))
     if shown:
         return shown
-    shifted = start.replace(tzinfo=zone).timestamp()
+    shifted = at_wall(start, zone)
     return [(shifted, shifted + length)]
+
+
+def at_wall(wall: datetime, zone: ZoneInfo) -> float:
+    """When a clock shows a time, in seconds since the epoch; one that it shows twice: the first
+    time. One that it leaves out comes later by as much as the clock jumps."""
+    return wall.replace(tzinfo=zone, fold=0).timestamp()
 
 
 def _steady(zone: ZoneInfo, begin: float, until: float) -> Iterator[Steady]:
