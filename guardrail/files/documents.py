@@ -9,6 +9,7 @@ from guardrail.errors import Refused
 from guardrail.model.change import Change
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Gate, Source
+from guardrail.model.notice import Channel
 from guardrail.model.policy import Policy
 from guardrail.model.rollout import Rollout
 
@@ -31,6 +32,7 @@ class Documents:
     gates: tuple[Gate, ...] = ()
     policies: tuple[Policy, ...] = ()
     sources: tuple[Source, ...] = ()
+    channels: tuple[Channel, ...] = ()
 
     def fleet(self, name: str) -> Fleet:
         """Raises Refused, with the near names, when there is none of that name (all lookups)."""
@@ -54,6 +56,9 @@ class Documents:
         """The source of that name; without a name (`Gate.source` None), the only one there is."""
         return _find("Source", self.sources, name)
 
+    def channel(self, name: str) -> Channel:
+        return _find("Channel", self.channels, name)
+
     def joined(self, other: "Documents") -> "Documents":
         """Both together; what both have alike counts once.
 
@@ -67,6 +72,7 @@ class Documents:
             gates=_join("Gate", self.gates, other.gates, clashes),
             policies=_join("Policy", self.policies, other.policies, clashes),
             sources=_join("Source", self.sources, other.sources, clashes),
+            channels=_join("Channel", self.channels, other.channels, clashes),
         )
         if clashes:
             raise Refused(*clashes)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from guardrail.errors import Fault, InvalidFile
 from guardrail.files.change import ChangeFormat, to_change
+from guardrail.files.channel import ChannelFormat, to_channel
 from guardrail.files.documents import Documents
 from guardrail.files.faults import choice, faults_of
 from guardrail.files.fleet import FleetFormat, to_fleet
@@ -52,6 +53,7 @@ KINDS = {
         Kind("Gate", GateFormat, to_gate, "gates"),
         Kind("Policy", PolicyFormat, to_policy, "policies"),
         Kind("Source", SourceFormat, to_source, "sources"),
+        Kind("Channel", ChannelFormat, to_channel, "channels"),
     )
 }
 
