@@ -200,7 +200,7 @@ def story(seed: int) -> Story:
     """The story of that number; the same one everywhere and always."""
     dice = Random(seed)
     horizon = dice.choice((60.0, 200.0, 600.0))
-    count = dice.choice((1, 1, 1, 1, 2, 3))
+    count = dice.choice((1, 1, 1, 1, 1, 1, 2, 3))
     operations = tuple(_operation(dice, number, small=count > 1) for number in range(count))
     for name, more in TRAITS.items():
         each = enumerate(operations)
