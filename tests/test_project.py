@@ -295,6 +295,7 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
             messages.LEASED,
             messages.FLEET_SEEN,
             messages.FREEZES_SEEN,
+            messages.WARMING,
         },
         "queries": {messages.STATUS, messages.EXPLAIN, messages.MAY_BEGIN, messages.WAY_BACK},
     }

@@ -8,15 +8,26 @@ warm:
                         in the middle of a wave, that bake comes in the middle of the wave
     failed or unknown   until a person has dealt with it
 
+One that is back and in flight still counts only as much as it is cold, where its gate says how warm
+it is: a reading that is a share (the gate passes above a number up to 1) over that number. A cache
+that has half of the hits that make it warm lacks as many as half a cold one. Of several gates the
+coldest counts; without evidence it is a whole one.
+
 A host that is cold already (it failed, and is asked again) takes nothing more. Where the hosts
 serve the slots of a ring, it is the slots that are counted (decide/ring.py).
 """
 
+import math
+
 from guardrail.decide import ring
-from guardrail.decide.bits import bit, span
+from guardrail.decide.bits import bit, has, span
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import ColdLimit
-from guardrail.model.operation import HostAnswered, State
+from guardrail.model.gate import Gate, Judgement
+from guardrail.model.operation import HostAnswered, HostWarming, State
+
+MOST_UNSHOWN = 90
+"""Percent: the most that counts as warm before the gate has passed."""
 
 NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
 
@@ -26,17 +37,58 @@ def members_of(limit: ColdLimit) -> int:
     return sum(span(begin, end) for begin, end in limit.hosts)
 
 
-def used(state: State, limit: ColdLimit) -> int:
-    """How much of the limit is used up: hosts that are cold, or slots without a warm server."""
+def used(state: State, limit: ColdLimit) -> float:
+    """How much of the limit is used up: hosts that are cold, by how cold they are, or slots without
+    a warm server."""
     hosts = members_of(limit)
-    return ring.cold(state, hosts) if ring.counts(state) else (state.cold & hosts).bit_count()
+    if not ring.counts(state):
+        return (100 * (state.cold & hosts).bit_count() - _warm(state, hosts)) / 100
+    known = ring.cold(state, hosts)
+    return (100 * known - _warm(state, hosts & state.serving & ~state.fresh)) / 100
+
+
+def _warm(state: State, hosts: int) -> int:
+    """How much of the cold ones is warm, in hundredths of a host."""
+    return sum(percent for index, percent in state.warmth if (hosts & state.cold) >> index & 1)
+
+
+def warm_share(gate: Gate, judged: Judgement | None) -> int:
+    """How warm what this judgement is about is, in percent, rounded down to tens; 100 only once the
+    gate has passed. 0 where that cannot be told."""
+    above = gate.bound.above
+    if judged is None or judged.verdict == "inconclusive" or above is None or not 0 < above <= 1:
+        return 0
+    if judged.verdict == "pass":
+        return 100
+    value = judged.value
+    if value is None or not math.isfinite(value):
+        return 0
+    return max(0, min(MOST_UNSHOWN, math.floor(10 * value / above) * 10))
+
+
+def warming(state: State, event: HostWarming) -> State:
+    """A host tells how warm it is; of another turn it is not believed."""
+    flight = state.flight(event.index)
+    if flight is None or flight.turn != event.turn or not has(state.cold, event.index):
+        return state
+    percent = max(0, min(MOST_UNSHOWN, event.percent))
+    return _told(state, event.index, percent)
+
+
+def _told(state: State, index: int, percent: int) -> State:
+    """With what is known of one host; 0: nothing."""
+    others = [one for one in state.warmth if one[0] != index]
+    if not percent and len(others) == len(state.warmth):
+        return state
+    new = [(index, percent)] if percent else []
+    return replace(state, warmth=tuple(sorted([*others, *new])))
 
 
 def full(state: State) -> int:
     """The set of hosts of which no other one may be cold now."""
     found = 0
     for limit in state.course.budget.cold:
-        if used(state, limit) >= limit.most:
+        if used(state, limit) + 1 > limit.most:
             found |= members_of(limit)
     return found
 
@@ -52,12 +104,13 @@ def asked(state: State, index: int) -> State:
     """A host is asked: it counts as cold."""
     if not state.course.budget.cold:
         return state
-    return replace(state, cold=state.cold | bit(index))
+    return replace(_told(state, index, 0), cold=state.cold | bit(index))
 
 
 def answered(state: State, event: HostAnswered) -> State:
     """Warm by the evidence that was asked for, or not restarted at all."""
     index = event.index
+    state = _told(state, index, 0) if state.warmth else state
     if not state.cold >> index & 1:
         return state
     warm = event.outcome == "changed" and bool(state.course.budget.warm_rules(index, event.turn))
@@ -119,13 +172,13 @@ def words(state: State) -> tuple[str, ...]:
     return tuple(
         f"{_words(state, limit)}, {limit.most} may be ({limit.origin})"
         for limit in state.course.budget.cold
-        if used(state, limit) >= limit.most
+        if used(state, limit) + 1 > limit.most
     )
 
 
 def _words(state: State, limit: ColdLimit) -> str:
     count = used(state, limit)
     if not ring.counts(state):
-        return f"{count} hosts are cold"
+        return f"{count:g} hosts are cold"
     which = ring.words(state, members_of(limit))
-    return f"{count} ring slots have no warm server: {which}"
+    return f"{count:g} ring slots have no warm server: {which}"

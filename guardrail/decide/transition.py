@@ -66,6 +66,7 @@ from guardrail.model.operation import (
 LEARN: dict[str, Callable[[State, Any], State]] = {
     "started": learn.started,
     "host_answered": learn.host_answered,
+    "host_warming": coldness.warming,
     "gate_judged": learn.gate_judged,
     "watcher_lost": learn.watcher_lost,
     "watch_again": tighten.watch_again,

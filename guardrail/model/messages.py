@@ -50,6 +50,9 @@ LEASED = "leased"
 FLEET_SEEN = "fleet_seen"
 """The watcher's other signal: `FleetTold`."""
 
+WARMING = "warming"
+"""The signal of a host that is back and not warm yet: `Warming`."""
+
 FREEZES_SEEN = "freezes_seen"
 """Its third: `FreezesTold`."""
 
@@ -298,6 +301,16 @@ class FleetTold:
     fallen: tuple[Fallen, ...] = ()
     still: tuple[int, ...] | None = None
     ring: RingSeen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """How warm a host is, see `operation.HostWarming`."""
+
+    index: int
+    turn: int
+    at: float
+    percent: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ class State:
     serving: int = 0  # has a slot of the ring, as was told last
     fresh: int = 0  # of these: took it, and has not shown since that it is warm
     cold: int = 0  # asked, and not known to be warm since (where the plan limits that)
+    warmth: tuple[tuple[int, int], ...] = ()  # of cold ones in flight: (host, percent that is warm)
     down_now: int = 0  # not serving, as the catalog was told last; whoever caused it
     down_accepted: int = 0  # of these: a person goes on without them
     lately: int = 0  # changed within the last half hour, and with the next one the last hour
@@ -232,6 +233,18 @@ class HostAnswered:
     name: str
     reason: str = ""
     kind: Literal["host_answered"] = "host_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class HostWarming:
+    """How warm a host is that is back and must show it: percent, 0 where nobody can tell. `turn` is
+    the one it was asked with."""
+
+    at: float
+    index: int
+    turn: int
+    percent: int
+    kind: Literal["host_warming"] = "host_warming"
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +454,7 @@ class Commanded:
 Event = (
     Started
     | HostAnswered
+    | HostWarming
     | GateJudged
     | WatcherLost
     | WatchAgain

@@ -629,6 +629,16 @@ def bake_is_enough(state: State) -> Any:
     return 0
 
 
+def warm_of_any_turn(state: State, event: Any) -> Any:
+    """What a host says of its warmth is believed of any turn."""
+    return coldness._told(state, event.index, event.percent)
+
+
+def warm_for_two(state: State, hosts: int) -> Any:
+    """A host that is half warm counts as warm."""
+    return sum(100 for index, _ in state.warmth if (hosts & state.cold) >> index & 1)
+
+
 def all_back(state: State) -> Any:
     """Nobody is down any more that was when the plan was made."""
     return (0,) * len(state.course.down)
@@ -813,6 +823,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("slots of hosts that were asked do not count", ring, "cold", asked_is_warm),
         ("a bake stands for the gate of a slot", ring, "by_gate", bake_is_enough),
         ("who was down is back unseen", downs, "before", all_back),
+        ("a little warm is warm", coldness, "_warm", warm_for_two),
         ("what others took is there for us", catalog, "within", only_ours),
         ("only what was seen counts", catalog, "asked", not_expected),
         ("who stands ready for long has left", catalog, "_may_still", as_it_is),
@@ -857,6 +868,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ),
         ("an ended watch still reports", transition.LEARN, "gate_judged", old_watch_counts),
         ("a late reading counts", transition.LEARN, "hosts_read", any_reading),
+        ("warmth of another turn is believed", transition.LEARN, "host_warming", warm_of_any_turn),
     ],
     "resume_bakes_first": [
         ("always baked", transition, "is_baked", always_baked),

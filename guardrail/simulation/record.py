@@ -21,6 +21,7 @@ from guardrail.model.operation import (
     HostAnswered,
     HostFound,
     HostsRead,
+    HostWarming,
     Known,
     Outcome,
     PlanObserved,
@@ -152,6 +153,10 @@ class Record:
     def _on_gate_judged(self, event: GateJudged) -> None:
         if event.turn == self.watch_turn:
             self._judged(event)
+
+    def _on_host_warming(self, event: HostWarming) -> None:
+        if self.open.get(event.index, (0, ""))[0] == event.turn:
+            self.books.warming(event)
 
     def _on_fleet_seen(self, event: FleetSeen) -> None:
         self.books.sees(event, self.watch_turn, self.ours())

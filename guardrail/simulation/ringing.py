@@ -5,7 +5,7 @@ spare, one that comes back is a spare, unless a slot has nobody. It lags behind 
 `RingBooks` is what the record knows of it, counted anew from the events alone.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -209,9 +209,10 @@ class RingBooks:
             return index not in cold
         return index in self.serving and index not in cold and index not in self.fresh
 
-    def count(self, cold: set[int], hosts: set[int]) -> int:
-        """How much of a limit about these hosts is used up."""
+    def count(self, cold: set[int], hosts: set[int], warmth: Mapping[int, int]) -> float:
+        """How much of a limit about these hosts is used up. warmth: what hosts told, in percent."""
         if not self.counts:
-            return len(cold & hosts)
-        ours = ((cold & self.serving) | self.fresh) & hosts
-        return len(ours) + self.empty + len(self.fresh_others)
+            return sum(100 - warmth.get(index, 0) for index in cold & hosts) / 100
+        asked = (cold & self.serving & hosts) - self.fresh
+        whole = len(self.fresh & hosts) + self.empty + len(self.fresh_others)
+        return whole + sum(100 - warmth.get(index, 0) for index in asked) / 100

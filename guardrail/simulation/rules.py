@@ -29,7 +29,7 @@ from guardrail.model.operation import (
 from guardrail.model.plan import Caps, Course, Merged, Wave
 from guardrail.simulation.freezing import AGE
 from guardrail.simulation.record import Record
-from guardrail.simulation.service import CATALOG, CHURN, DOWN
+from guardrail.simulation.service import CATALOG, CHURN, DOWN, TINY
 from guardrail.twins import Begun, Moment, host_name
 
 LATE = 1.3 + 1e-9
@@ -390,8 +390,10 @@ class ColdHolds(Rule):
         new = {act.index for act in seen.asked if ring.taking(act.index, known)}
         for limit in self.course.budget.cold:
             hosts = {i for begin, end in limit.hosts for i in range(begin, end)}
-            count = ring.count(cold, hosts)
-            self.check(not new & hosts or count <= limit.most, f"{count} cold, not {limit.most}")
+            count = ring.count(cold, hosts, record.books.warmth)
+            self.check(
+                not new & hosts or count <= limit.most + TINY, f"{count:g} cold, not {limit.most}"
+            )
 
     def _baked(self, record: Record) -> None:
         """A bake is over: what serves is warm."""
@@ -459,6 +461,10 @@ class AnswersMatchTurns(Rule):
                     self.check(same, f"a late answer of host {event.index} changed", name)
                 lost = set(before.in_flight) - set(state.in_flight)
                 self.check(not lost, "a late answer ended another flight:", lost)
+        if event.kind == "host_warming":
+            flight = before.flight(event.index)
+            late = flight is None or flight.turn != event.turn
+            self.check(not late or before.warmth == state.warmth, "late warmth was believed")
         if event.kind == "hosts_read" and event.turn != before.rereading:
             for name in self.KEPT:
                 same = getattr(before, name) == getattr(state, name)

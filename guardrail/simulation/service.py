@@ -13,7 +13,7 @@ from typing import Any
 
 from guardrail.model.budget import Budget, ChurnLimit, ColdLimit, Departure, Fallen, WarmRule
 from guardrail.model.common import Origin
-from guardrail.model.operation import FleetSeen, HostAnswered
+from guardrail.model.operation import FleetSeen, HostAnswered, HostWarming
 from guardrail.model.plan import Course
 from guardrail.simulation import ringing
 from guardrail.simulation.ringing import Ring, RingBooks, sized
@@ -28,6 +28,7 @@ TOLD_AGAIN = 3.0
 SETTLES = 2.0
 HOUR, LATELY = 3600.0, 1800.0
 NEAR = 0.01
+TINY = 1e-9
 NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
 CATALOG, CHURN, DOWN = "evidence:catalog", "limit:churn", "limit:down"
 
@@ -183,6 +184,21 @@ def _leaves_again(world: Any, running: Any, index: int) -> None:
     keeps_leaving(world, running, index)
 
 
+def warms(world: Any, running: Any, index: int, turn: int, takes: float) -> None:
+    """A host that must show to be warm is so by and by, and now and then less than before."""
+    if not running.state.course.budget.warm_rules(index, turn):
+        return
+    dice = Random(f"{world.story.seed}/{turn}/{index}/warmth")
+    for part in sorted(dice.random() for _ in range(dice.choice((0, 1, 3)))):
+        percent, other = dice.choice((0, 30, 50, 90)), turn - dice.choice((0, 0, 1))
+        said = partial(_warming, index, other, percent)
+        world.at(world.now + part * takes, partial(world._tell, running, said))
+
+
+def _warming(index: int, turn: int, percent: int, at: float) -> HostWarming:
+    return HostWarming(at, index, turn, percent)
+
+
 def leaves(world: Any, running: Any, index: int, length: float) -> None:
     """A node leaves the catalog for a while."""
     service = running.service
@@ -275,6 +291,7 @@ class Books:
     answered_at: dict[int, float] = field(default_factory=dict)
     cold: set[int] = field(default_factory=set)
     excused: set[int] = field(default_factory=set)  # at a version that churns, which is being left
+    warmth: dict[int, int] = field(default_factory=dict)
     still: tuple[int, ...] | None = None
     ring: RingBooks = field(init=False)
 
@@ -332,11 +349,13 @@ class Books:
     def asks(self, index: int, turn: int, at: float) -> None:
         """A host is asked: it may leave from now on, and is cold."""
         self.cold.add(index)
+        self.warmth.pop(index, None)
         if any(begin <= index < end for begin, end in self.course.budget.leaving):
             self.left.append(Left(at, index, turn, seen=False))
 
     def answers(self, event: HostAnswered, lost: set[int]) -> None:
         """A host that was not restarted has not left, and is as cold as it was."""
+        self.warmth.pop(event.index, None)
         shows = any(rule.binds(event.index, event.turn) for rule in self.warm)
         warm = event.outcome == "changed" and shows
         if warm or (event.outcome in NOT_RESTARTED and event.index not in lost):
@@ -348,6 +367,10 @@ class Books:
             one.at = event.at
             if event.outcome in NOT_RESTARTED:
                 self.left.remove(one)
+
+    def warming(self, event: HostWarming) -> None:
+        """A host that is back and in flight says how warm it is."""
+        self.warmth[event.index] = event.percent
 
     def resumed(self, ours: set[int]) -> None:
         """A person goes on without those that are down, if they hold it."""
@@ -388,7 +411,10 @@ class Books:
         cold = self.cold | asked
         spans = [(one.most, {i for b, e in one.hosts for i in range(b, e)}) for one in budget.cold]
         ring = self.ring
-        full = any(index in hosts and ring.count(cold, hosts) >= most for most, hosts in spans)
+        full = any(
+            index in hosts and ring.count(cold, hosts, self.warmth) + 1 > most + TINY
+            for most, hosts in spans
+        )
         return not ring.taking(index, cold) or not full
 
     def alarming(self, ours: set[int]) -> bool:

@@ -361,6 +361,7 @@ class World:
         service.restarts(self, running, begin.index)
         if running.versions[begin.index] == "new":
             service.keeps_leaving(self, running, begin.index)
+        service.warms(self, running, begin.index, begin.turn, takes)
         self._answer(running, attempt, outcome, takes)
 
     def _stopped(self, attempt: Attempt, again: Callable[[], None]) -> bool:

@@ -149,10 +149,8 @@ def test_slots_that_nobody_serves_count_and_hold_while_nothing_helps():
     told.answer(T0 + 6, 5)
     assert told.holds == ["limit:coldCapacity"]
     (why,) = told.state.hold("limit:coldCapacity").reasons
-    assert why == (
-        "1 ring slots have no warm server: 1 served by nobody, 1 may be "
-        "(policy cache (cache.yaml:9))"
-    )
+    assert why.startswith("1 ring slot")
+    assert "no warm server: 1 served by nobody, 1 may be (policy cache (cache.yaml:9))" in why
     told.serving, told.empty = set(range(6)), 0
     told.sees(T0 + 10, taken=(5,), warm=(5,))
     assert told.holds == []

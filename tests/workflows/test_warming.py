@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from guardrail.model.budget import WarmRule
 from guardrail.model.common import Origin
 from guardrail.model.gate import Bound, Gate, Reading
 from guardrail_workflows import warming
-from guardrail_workflows.warming import cold_still, warmth
+from guardrail_workflows.warming import cold_still, until_warm, warmth
 
 ORIGIN = Origin("policy cache", "cache.yaml", 9)
 QUERY = 'hits{instance="{host}"} / gets{instance="{host}"}'
@@ -89,3 +90,62 @@ async def test_nothing_is_left_behind():
     before = asyncio.all_tasks()
     await told(Metrics(0.1), within=0.1)
     assert asyncio.all_tasks() == before
+
+
+# ---------------------------------------------------------------- how warm, and who need not be
+
+
+def one(metrics, within=5.0, **more):
+    rule = WarmRule("cache-warm", within, ((0, 9),), ORIGIN, "sha256:warm")
+    return warmth(rule, "cache-001", gate(**more), metrics, limit=1.0, source="x")
+
+
+async def test_it_tells_how_warm_it_is_and_again_what_did_not_arrive(monkeypatch):
+    monkeypatch.setattr(warming, "BEAT_EVERY", 0.01)
+    heard, lost = [], [True]
+
+    async def tell(percent):
+        if lost.pop() if lost else False:
+            raise ConnectionError("the server is away")
+        heard.append(percent)
+
+    metrics = Metrics(*[0.45] * 10, *[0.75] * 10, *[None] * 10, 0.1)
+    why = await cold_still([one(metrics, within=1.0)], lambda _: None, None, tell)
+    assert "has not passed" in why
+    assert heard[:4] == [50, 80, 0, 10]
+
+
+async def test_the_coldest_of_two_gates_is_told_and_what_nobody_knows_at_once(monkeypatch):
+    monkeypatch.setattr(warming, "BEAT_EVERY", 0.01)
+    heard = []
+
+    async def tell(percent):
+        heard.append(percent)
+
+    both = [one(Metrics(0.45), within=0.4), one(Metrics(0.2), within=0.4)]
+    await cold_still(both, lambda _: None, None, tell, None)
+    assert heard == [0, 20]
+
+
+async def test_a_host_without_a_slot_has_nothing_to_show(monkeypatch):
+    monkeypatch.setattr(warming, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(warming, "BEAT_EVERY", 0.02)
+    answers = [True, True, False]
+
+    async def serves():
+        return answers.pop(0)
+
+    assert await cold_still([one(Metrics(0.1))], lambda _: None, serves) == ""
+    assert answers == []
+
+
+async def test_who_took_a_slot_shows_it_on_samples_from_then_on():
+    class Old(Metrics):
+        async def read(self, query, max_age=None):
+            found = await super().read(query, max_age)
+            old = len(self.queries) < 5
+            return replace(found, sampled_at=found.sampled_at - (60.0 if old else 0.0))
+
+    metrics = Old(0.95)
+    await asyncio.wait_for(until_warm([one(metrics)], time.time() - 1.0), 5)
+    assert len(metrics.queries) >= 6, "four were from before, then two good ones"

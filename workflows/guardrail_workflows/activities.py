@@ -63,6 +63,7 @@ from guardrail.model.messages import (
     PlanRequest,
     RereadAnswer,
     RereadTask,
+    Warming,
     WatchTask,
 )
 from guardrail.model.plan import Course, GateRule, Merged, Plan, PlannedHost
@@ -243,7 +244,7 @@ class Activities:
         try:
             async with self._hands(task.plan) as (plan, _, edges):
                 rules = task.warm or plan.budget.warm_rules(task.index, task.turn)
-                why = await self._cold_still(said.name, rules, edges, plan) if rules else ""
+                why = await self._cold_still(task, said.name, rules, edges, plan) if rules else ""
                 if rules and shadow.FACT in said.facts:
                     said = replace(said, facts=(*said.facts, shadow.WARM))
         except (Refused, InvalidFile, Unanswered) as error:
@@ -251,7 +252,7 @@ class Activities:
         return replace(said, outcome="unknown", reason=f"{said.reason}; {why}") if why else said
 
     async def _cold_still(
-        self, name: str, rules: Sequence[WarmRule], edges: Edges, plan: Plan
+        self, task: HostTask, name: str, rules: Sequence[WarmRule], edges: Edges, plan: Plan
     ) -> str:
         documents = await self.documents()
 
@@ -262,8 +263,19 @@ class Activities:
                 return True  # nobody knows: it goes on showing that it is warm
             return ring is None or name in ring.serving
 
-        shown = [_warmth(rule, name, documents, edges) for rule in rules]
-        return await cold_still(shown, beats(), serves if plan.budget.ring else None)
+        handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
+
+        async def tell(percent: int) -> None:
+            told = Warming(task.index, task.turn, time.time(), percent)
+            await handle.signal(messages.WARMING, told)
+
+        return await cold_still(
+            [_warmth(rule, name, documents, edges) for rule in rules],
+            beats(),
+            serves if plan.budget.ring else None,
+            tell if plan.budget.cold else None,
+            0 if activity.info().attempt == 1 else None,
+        )
 
     @activity.defn(name=messages.SHADOW_HOST)
     async def shadow_host(self, task: HostTask) -> HostAnswer:

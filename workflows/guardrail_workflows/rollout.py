@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
         Said,
         Say,
         Status,
+        Warming,
         WatchTask,
         WayBack,
     )
@@ -54,6 +55,7 @@ with workflow.unsafe.imports_passed_through():
         FreezesSeen,
         GateJudged,
         HostAnswered,
+        HostWarming,
         JournalSaid,
         KeepLease,
         LeaseTold,
@@ -463,6 +465,11 @@ class RolloutWorkflow:
         left = tuple(replace(one, at=min(one.at, at)) for one in told.left)
         what = (told.problem, told.index, left, told.down, told.fallen, told.still, told.ring)
         self._happen(FleetSeen(at, told.turn, *what))
+
+    @workflow.signal(name=messages.WARMING)
+    def warming(self, told: Warming) -> None:
+        """How warm a host is that is back."""
+        self._happen(HostWarming(self._heard(told.at), told.index, told.turn, told.percent))
 
     @workflow.signal(name=messages.FREEZES_SEEN)
     def freezes_seen(self, told: FreezesTold) -> None:

@@ -8,11 +8,13 @@ who took its slot has to (ring_watch.py).
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from guardrail.decide.coldness import warm_share
 from guardrail.edges.gate_reader import GateReader, follow
 from guardrail.edges.promql import fill
 from guardrail.errors import Refused
@@ -27,6 +29,7 @@ LOOK_EVERY = 3.0
 
 Heartbeat = Callable[[str], None]
 Serves = Callable[[], Awaitable[bool]]
+Tell = Callable[[int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,28 @@ def warmth(
 
 
 async def cold_still(
-    all_of: Sequence[Warmth], heartbeat: Heartbeat, serves: Serves | None = None
+    all_of: Sequence[Warmth],
+    heartbeat: Heartbeat,
+    serves: Serves | None = None,
+    tell: Tell | None = None,
+    told: int | None = 0,
 ) -> str:
     """Wait until the host has shown all; why it is cold still, or nothing once it is warm.
 
-    serves: whether it has a slot of its tier's ring; without one it has nothing to show.
+    serves: whether it has a slot of its tier's ring; without one it has nothing to show. tell: how
+    warm it is, in percent, each time that changes; tried again if it raises. told: what has been
+    told of it; None: nobody knows.
     """
-    waits = [asyncio.create_task(_shown(one)) for one in all_of]
+    shown = [0] * len(all_of)
+    waits = [asyncio.create_task(_shown(one, at, shown)) for at, one in enumerate(all_of)]
     try:
         left, look_at = set(waits), 0.0
         while left:
             heartbeat("warm")
+            if tell is not None and (percent := min(shown)) != told:
+                with contextlib.suppress(Exception):
+                    await tell(percent)
+                    told = percent
             if serves is not None and time.monotonic() >= look_at:
                 if not await serves():
                     return ""
@@ -109,13 +123,15 @@ class _Since(GateReader):
         return found
 
 
-async def _shown(one: Warmth) -> str:
-    """Nothing once the gate passes; after its time, what it said last."""
+async def _shown(one: Warmth, at: int, shown: list[int]) -> str:
+    """Nothing once the gate passes; after its time, what it said last. shown: how warm it is by
+    each gate, this one's at `at`."""
     last: list[Judgement] = []
     try:
         async with asyncio.timeout(one.within), aclosing(follow(one.reader)) as readings:
             async for _, judged in readings:
                 last = last if judged is None else [judged]
+                shown[at] = warm_share(one.reader.gate, judged)
                 if judged is not None and judged.verdict == "pass":
                     return ""
     except TimeoutError:
