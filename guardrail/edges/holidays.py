@@ -6,7 +6,6 @@ are still moved and added by decree: what is later than the year after its relea
 """
 
 from collections.abc import Iterable
-from functools import cache
 from importlib.metadata import version
 
 import holidays as library
@@ -21,40 +20,19 @@ CERTAIN_YEARS = 1
 """Years after its release of which the library can know: governments proclaim the next one."""
 
 
-@cache
-def regions() -> dict[str, tuple[str, ...]]:
-    """All countries, and the subdivisions of each."""
-    known = library.list_supported_countries(include_aliases=False)
-    return {country: tuple(parts) for country, parts in known.items()}
-
-
-def check_region(region: str) -> None:
-    """Raises Refused for a region that the library does not know, with those that it does."""
-    country, _, part = region.partition("-")
-    if country not in regions():
-        raise Refused(
-            f"`{region}` is no region known here: a country such as US, JP or NZ is needed, or a "
-            "part of one such as GB-ENG"
-        )
-    parts = regions()[country]
-    if part and part not in parts:
-        raise Refused(
-            f"`{region}` is no region known here; parts of {country}: "
-            f"{', '.join(f'{country}-{each}' for each in parts) or 'none'}"
-        )
-
-
 def free_days(region: str, years: Iterable[int], overrides: Iterable[Override] = ()) -> Free:
     """The days of a region in these years, with what the user says of them.
 
     Raises Refused for a region that is not known.
     """
-    check_region(region)
     wanted = tuple(sorted(set(years)))
     country, _, part = region.partition("-")
     # One year more at both ends: New Year's Day may be observed in the year before.
     around = range(min(wanted) - 1, max(wanted) + 2) if wanted else ()
-    found = library.country_holidays(country, subdiv=part or None, years=around)
+    try:
+        found = library.country_holidays(country, subdiv=part or None, years=around)
+    except NotImplementedError as error:
+        raise Refused(f"`{region}` is no region whose holidays are known: {error}") from None
     days = [Holiday(day, name) for day, name in sorted(found.items()) if day.year in wanted]
     worked = sorted(day for day in getattr(found, "weekend_workdays", ()) if day.year in wanted)
     free = Free(

@@ -11,6 +11,7 @@ from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Gate, Source
 from guardrail.model.notice import Channel
 from guardrail.model.policy import Policy
+from guardrail.model.reminder import Reminder
 from guardrail.model.rollout import Rollout
 
 
@@ -33,6 +34,7 @@ class Documents:
     policies: tuple[Policy, ...] = ()
     sources: tuple[Source, ...] = ()
     channels: tuple[Channel, ...] = ()
+    reminders: tuple[Reminder, ...] = ()
 
     def fleet(self, name: str) -> Fleet:
         """Raises Refused, with the near names, when there is none of that name (all lookups)."""
@@ -59,6 +61,10 @@ class Documents:
     def channel(self, name: str) -> Channel:
         return _find("Channel", self.channels, name)
 
+    def reminder(self, name: str | None = None) -> Reminder:
+        """The reminder of that name; without a name, the only one there is."""
+        return _find("Reminder", self.reminders, name)
+
     def joined(self, other: "Documents") -> "Documents":
         """Both together; what both have alike counts once.
 
@@ -73,6 +79,7 @@ class Documents:
             policies=_join("Policy", self.policies, other.policies, clashes),
             sources=_join("Source", self.sources, other.sources, clashes),
             channels=_join("Channel", self.channels, other.channels, clashes),
+            reminders=_join("Reminder", self.reminders, other.reminders, clashes),
         )
         if clashes:
             raise Refused(*clashes)

@@ -23,6 +23,7 @@ from guardrail.files.fleet import FleetFormat, to_fleet
 from guardrail.files.gate import GateFormat, to_gate
 from guardrail.files.place import Place
 from guardrail.files.policy import PolicyFormat, to_policy
+from guardrail.files.reminder import ReminderFormat, to_reminder
 from guardrail.files.revision import revision
 from guardrail.files.rollout import RolloutFormat, to_rollout
 from guardrail.files.source import SourceFormat, to_source
@@ -54,6 +55,7 @@ KINDS = {
         Kind("Policy", PolicyFormat, to_policy, "policies"),
         Kind("Source", SourceFormat, to_source, "sources"),
         Kind("Channel", ChannelFormat, to_channel, "channels"),
+        Kind("Reminder", ReminderFormat, to_reminder, "reminders"),
     )
 }
 
