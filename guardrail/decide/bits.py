@@ -1,6 +1,6 @@
 """How are sets of hosts kept? As whole numbers: bit i says whether host i is in the set."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def bit(index: int) -> int:
@@ -11,6 +11,14 @@ def bit(index: int) -> int:
 def span(begin: int, end: int) -> int:
     """The set of hosts begin (included) to end (excluded)."""
     return (1 << end) - (1 << begin)
+
+
+def union(spans: Iterable[tuple[int, int]]) -> int:
+    """The set of hosts of several stretches (begin included, end excluded), which may overlap."""
+    hosts = 0
+    for begin, end in spans:
+        hosts |= span(begin, end)
+    return hosts
 
 
 def members(hosts: int) -> Iterator[int]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from guardrail.decide import churning, coldness, downs, ring
-from guardrail.decide.bits import has, span
+from guardrail.decide.bits import has, union
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Catalog, ChurnLimit, Departure
 from guardrail.model.operation import FleetSeen, HostAnswered, State
@@ -70,7 +70,7 @@ def room(state: State, now: float) -> int | None:
 
 def leaving(state: State) -> int:
     """The set of hosts whose restart takes their node out of the catalog."""
-    return sum(span(begin, end) for begin, end in state.course.budget.leaving)
+    return union(state.course.budget.leaving)
 
 
 def permitted(state: State, hosts: int, now: float) -> int:

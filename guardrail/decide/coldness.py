@@ -20,7 +20,7 @@ serve the slots of a ring, it is the slots that are counted (decide/ring.py).
 import math
 
 from guardrail.decide import ring
-from guardrail.decide.bits import bit, has, span
+from guardrail.decide.bits import bit, has, union
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import ColdLimit
 from guardrail.model.gate import Gate, Judgement
@@ -34,7 +34,7 @@ NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
 
 def members_of(limit: ColdLimit) -> int:
     """The set of hosts that a limit is about."""
-    return sum(span(begin, end) for begin, end in limit.hosts)
+    return union(limit.hosts)
 
 
 def used(state: State, limit: ColdLimit) -> float:

@@ -16,7 +16,7 @@ view of it is not believed (the watch tells again what it has told).
 
 import dataclasses
 
-from guardrail.decide.bits import bit, has, members, span
+from guardrail.decide.bits import bit, has, members, union
 from guardrail.decide.churning import own_doing
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Fallen
@@ -68,8 +68,7 @@ def alarming(state: State) -> int:
     down = newly(state) & ~state.down_accepted & ~own_doing(state)
     if not down:
         return 0
-    spans = state.course.budget.critical
-    hot = sum(span(begin, end) for begin, end in spans) | state.lately | state.lately_before
+    hot = union(state.course.budget.critical) | state.lately | state.lately_before
     return down & hot
 
 

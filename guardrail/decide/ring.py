@@ -18,7 +18,7 @@ as warm: the gates judge that system.
 
 import dataclasses
 
-from guardrail.decide.bits import bit, span
+from guardrail.decide.bits import bit, union
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import RingKnown, RingSeen
 from guardrail.model.operation import FleetSeen, State
@@ -114,7 +114,7 @@ def _bake_warms(state: State) -> int:
 
 def by_gate(state: State) -> int:
     """The hosts that a gate has to show to be warm."""
-    return sum(span(begin, end) for rule in state.course.budget.warm for begin, end in rule.hosts)
+    return union(stretch for rule in state.course.budget.warm for stretch in rule.hosts)
 
 
 def warmed_by_a_bake(state: State) -> bool:

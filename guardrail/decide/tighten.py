@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from guardrail.decide import learn
-from guardrail.decide.bits import span
+from guardrail.decide.bits import union
 from guardrail.decide.calendar import stricter_of
 from guardrail.decide.evolve import replace
 from guardrail.decide.found import counted
@@ -280,7 +280,7 @@ def _warms(kept: WarmRule, new: WarmRule) -> bool:
 
 
 def _hosts(stretches: Stretches) -> int:
-    return sum(span(begin, end) for begin, end in stretches)
+    return union(stretches)
 
 
 def _keeps(kept: ChurnLimit, new: ChurnLimit) -> bool:
