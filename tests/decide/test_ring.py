@@ -184,6 +184,14 @@ def test_without_a_gate_a_bake_warms_who_serves():
     assert told.fresh == []
 
 
+def test_two_gates_about_the_same_hosts_say_nothing_of_others():
+    rules = tuple(WarmRule("warm", within, ((0, 3),), ORIGIN) for within in (30.0, 60.0))
+    state = Turning().state
+    budget = replace(state.course.budget, warm=rules)
+    state = replace(state, course=replace(state.course, budget=budget))
+    assert list(members(ring.by_gate(state))) == [0, 1, 2]
+
+
 def test_nodes_of_no_plan_count_once_they_have_taken_a_slot():
     told = Turning(2)
     told.serving, told.others = set(range(1, 6)), ("other",)
