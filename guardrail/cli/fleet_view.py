@@ -204,9 +204,8 @@ def _rest(rows: list[Row], look: Look) -> list[Line]:
         return []
     changed = sum(row.counts.changed for row in rows)
     total = sum(row.counts.total for row in rows)
-    words = (
-        f"  and {count(len(rows), 'more failure domain')}: {changed:,} of {total:,} hosts changed"
-    )
+    hosts = f"{changed:,} of {count(total, 'host')} changed"
+    words = f"  and {count(len(rows), 'more failure domain')}: {hosts}"
     return wrap(line(Span(words, "quiet")), look.width, 4)
 
 

@@ -60,7 +60,17 @@ DURATIONS = frozenset(
 """Fields that are seconds of length."""
 
 NUMBERS = frozenset(
-    ("value", "scrapes", "seconds", "at_least", "below", "above", "within", "planned")
+    (
+        "value",
+        "scrapes",
+        "seconds",
+        "at_least",
+        "below",
+        "above",
+        "within",
+        "planned",
+        "failures_share",
+    )
 )
 """Fields that are neither: values of gates and limits, and ratios."""
 

@@ -6,7 +6,7 @@ from guardrail.cli.json_out import dump
 from guardrail.cli.session import progress
 from guardrail.cli.start import not_planned
 from guardrail.cli.talk import tell
-from guardrail.cli.text import Look, clean, stamp
+from guardrail.cli.text import Look, clean, count, stamp
 from guardrail.cli.view import Snapshot, trends_from
 from guardrail.edges.temporal import Known, NoWorker, Operations
 from guardrail.errors import GuardrailError, Refused
@@ -37,7 +37,7 @@ async def _cut_off(operations: Operations, known: Known, status: Status) -> Guar
     return Refused(
         (
             f"{known.operation}: its workflow was ended in Temporal ({known.closed}) while it was "
-            f"{status.phase}; {status.changed} of {status.hosts} hosts changed, "
+            f"{status.phase}; {status.changed} of {count(status.hosts, 'host')} changed, "
             f"{len(status.in_flight)} were in flight."
         ),
         *reasons,

@@ -7,7 +7,7 @@ a build log both get what they need. What has not changed is never said again.
 from collections.abc import Iterable
 
 from guardrail.cli.fleet_view import goes_back, host_name
-from guardrail.cli.text import Look, clean, stamp
+from guardrail.cli.text import Look, clean, count, stamp
 from guardrail.cli.view import Snapshot, number_in_words
 from guardrail.model.messages import GateState, HostState, Status
 from guardrail.model.operation import FINAL, Note
@@ -82,7 +82,7 @@ def _hosts(old: Status, new: Status, plan: Plan | None) -> list[str]:
         )
     elif new.changed != old.changed:
         words.append(
-            f"{new.changed:,} of {new.hosts:,} hosts changed, {len(new.in_flight)} in flight"
+            f"{new.changed:,} of {count(new.hosts, 'host')} changed, {len(new.in_flight)} in flight"
         )
     if (new.step, new.direction) != (old.step, old.direction) and new.phase == "running":
         doing = "taking hosts back" if back and new.step == "changing" else new.step

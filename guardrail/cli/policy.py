@@ -219,7 +219,7 @@ def explain(
         return
     about = f"host {host} of fleet {fleet.name}" if host else f"fleet {fleet.name}"
     console = Console(highlight=False)
-    head = f"{about}, {len(hosts)} hosts, agent {changed}, policies of {folder}"
+    head = f"{about}, {_counted(len(hosts), 'host')}, agent {changed}, policies of {folder}"
     console.print(to_rich(rows_of(head, rows, look_of(console, whole=True))), end="")
 
 
@@ -249,7 +249,7 @@ async def _found(target: str, given: Documents) -> tuple[Fleet, tuple[Host, ...]
         hosts = await _hosts(fleet)
         if any(host.name == target for host in hosts):
             return fleet, hosts, target
-        looked.append(f"{fleet.name} ({len(hosts)} hosts)")
+        looked.append(f"{fleet.name} ({_counted(len(hosts), 'host')})")
     raise Refused(
         f"there is no fleet and no host `{target}`; fleets in the files given: "
         f"{', '.join(looked) or 'none: pass the file of the Fleet'}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from guardrail.decide.advice_gates import near, too_young
 from guardrail.decide.calendar import expand, longest_open
+from guardrail.decide.found import counted
 from guardrail.decide.merge import matches
 from guardrail.model.advice import Advice, Given, Path, Severity
 from guardrail.model.fleet import Host, HostList
@@ -31,7 +32,7 @@ def unreachable(policy: Policy, given: Given) -> Iterator[Advice]:
     if hosts is None or any(_covers(policy, fleet, host, agents) for fleet, host in hosts):
         return
     where, why = _why_not(policy, hosts)
-    what = f"it covers none of the {len(hosts)} hosts that the fleets list: {why}"
+    what = f"it covers none of the {counted(len(hosts))} that the fleets list: {why}"
     yield Advice(("spec", "match", *where), "unreachable", what, do)
 
 

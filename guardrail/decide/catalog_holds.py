@@ -11,6 +11,7 @@ from functools import lru_cache
 from guardrail.decide import coldness, downs
 from guardrail.decide.bits import members
 from guardrail.decide.catalog import free_at, seen_within, within
+from guardrail.decide.found import counted
 from guardrail.decide.holds import clear_hold, raise_hold
 from guardrail.model.budget import ChurnLimit, Departure
 from guardrail.model.operation import Hold, State
@@ -103,7 +104,7 @@ def _many(state: State, now: float) -> str:
     gone = downs.falls(state, now)
     named = ", ".join(f"{one.host} at {clock(one.at)}" for one in gone[-NAMED:])
     most = state.course.budget.falls - 1
-    return f"{len(gone)} hosts went down within an hour, {most} may by chance: {named}"
+    return f"{counted(len(gone))} went down within an hour, {most} may by chance: {named}"
 
 
 def words(limit: ChurnLimit, gone: tuple[Departure, ...]) -> str:

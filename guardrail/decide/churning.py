@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Sequence
 from math import comb
 
+from guardrail.decide import found
 from guardrail.decide.bits import has
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import Departure
@@ -103,8 +104,9 @@ def why(state: State, now: float) -> str:
     left = {one.index for one in by_themselves(state)}
     ours = sum(has(new, index) for index in left)
     others = state.course.hosts - new.bit_count()
+    hosts = found.counted(new.bit_count(), "changed host")
     return (
-        f"{ours} of {new.bit_count()} changed hosts left the catalog by themselves, and "
+        f"{ours} of {hosts} left the catalog by themselves, and "
         f"{len(left) - ours} of {others} others; {cold_now(state, now)} are cold now"
     )
 

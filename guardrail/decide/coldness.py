@@ -22,6 +22,7 @@ import math
 from guardrail.decide import ring
 from guardrail.decide.bits import bit, has, union
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import are
 from guardrail.model.budget import ColdLimit
 from guardrail.model.gate import Gate, Judgement
 from guardrail.model.operation import HostAnswered, HostWarming, State
@@ -179,6 +180,8 @@ def words(state: State) -> tuple[str, ...]:
 def _words(state: State, limit: ColdLimit) -> str:
     count = used(state, limit)
     if not ring.counts(state):
-        return f"{count:g} hosts are cold"
+        whole = int(count)
+        return f"{are(whole) if whole == count else f'{count:g} hosts are'} cold"
+    have = "ring slot has" if count == 1 else "ring slots have"
     which = ring.words(state, members_of(limit))
-    return f"{count:g} ring slots have no warm server: {which}"
+    return f"{count:g} {have} no warm server: {which}"

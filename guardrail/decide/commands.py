@@ -12,6 +12,7 @@ from guardrail.decide import leasing, observing, overrides, overriding, people, 
 from guardrail.decide.bits import bit, has, members
 from guardrail.decide.catalog_holds import DOWN, gone_on_without
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import are, counted
 from guardrail.decide.holds import (
     ABORT,
     BREAK_GLASS,
@@ -185,7 +186,7 @@ def _without_host(state: State, hold: Hold, command: Commanded, index: int) -> S
     names = {known.index: known.name for known in state.exceptional}
     gone = f"{names.get(index, index)} is "
     reasons = tuple(reason for reason in hold.reasons if not reason.startswith(gone))
-    reasons = reasons or (f"{len(hosts)} hosts wait that are not kept by name",)
+    reasons = reasons or (f"{are(len(hosts))} waited for that no name is kept of",)
     first = next((names[other] for other in hosts if other in names), f"number {hosts[0]}")
     name = hold.name if hold.name != f"host:{names.get(index)}" else f"host:{first}"
     rest = dataclasses.replace(hold, name=name, hosts=hosts, reasons=reasons)
@@ -255,7 +256,7 @@ def answer(state: State, command: Commanded) -> str:
     flights = len(state.in_flight)
     if command.verb == "rollback":
         hosts = state.take_back.bit_count()
-        return f"going back: {hosts} hosts, newest first, and those of {flights} in flight"
+        return f"going back: {counted(hosts)}, newest first, and those of {flights} in flight"
     if (said := overriding.answer(state, command)) is not None:
         return said
     if command.verb in ("pause", "abort"):

@@ -8,6 +8,7 @@ from guardrail.decide.bits import has, members
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.churning import is_the_version
 from guardrail.decide.commands import anyone_stuck, recovered_gates
+from guardrail.decide.found import counted
 from guardrail.decide.freeze_holds import FREEZE
 from guardrail.decide.leasing import LEASE, OWN
 from guardrail.decide.named import and_more, unnamed
@@ -32,13 +33,13 @@ def sentence(state: State) -> str:
 
 
 def _sentence(state: State) -> str:
-    done = f"{state.changed.bit_count()} of {state.course.hosts} hosts {changed(state.course)}"
+    done = f"{state.changed.bit_count()} of {counted(state.course.hosts)} {changed(state.course)}"
     if state.finished:
         return f"{state.phase}: {'; '.join(state.finish_reasons)}"
     if state.phase == "planned":
         return "planned; nothing has begun"
     if state.direction == "back":
-        done = f"{state.reverted.bit_count()} hosts back, {state.take_back.bit_count()} to go"
+        done = f"{counted(state.reverted.bit_count())} back, {state.take_back.bit_count()} to go"
     if binding(state):
         names = ", ".join(hold.name for hold in state.holds)
         return f"held on {names}; {done}, {len(state.in_flight)} in flight"

@@ -18,6 +18,7 @@ from guardrail.decide.calendar import (
     peak_seen_at,
     span_words,
 )
+from guardrail.decide.found import counted
 from guardrail.decide.windows import arithmetic, host_seconds, reasons_now
 from guardrail.model.calendar import Calendar
 from guardrail.model.plan import Plan
@@ -107,7 +108,7 @@ def never_fits(plan: Plan, ends: float | None) -> tuple[str, ...]:
         again = f"once it opens again a bake comes first: {span_words(need + plan.bake_for)}"
         return (f"{what}, and {again}; {longest}; {WIDEN}",)
     peak = ", with a daily peak before each stage," if calendar.covers_peak else ""
-    hosts = f"{len(plan.hosts)} hosts cannot be changed{peak} in {known}"
+    hosts = f"{counted(len(plan.hosts))} cannot be changed{peak} in {known}"
     return (f"{hosts} ({what}; {longest}); widen the windows, or make fewer stages",)
 
 

@@ -85,8 +85,14 @@ def down_by_domain(excluded: Sequence[Excluded]) -> Counter[str]:
     return Counter(host.failure_domain for host in excluded if host.down)
 
 
-def counted(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
+def counted(count: int, what: str = "host") -> str:
+    """`1 host`, `3 hosts`, `2 changed hosts`, for people."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def are(count: int) -> str:
+    """`1 host is`, `3 hosts are`."""
+    return f"{counted(count)} {'is' if count == 1 else 'are'}"
 
 
 def named(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from guardrail.decide import downs, limits, overrides
 from guardrail.decide.catalog import is_good as catalog_is_good
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import counted
 from guardrail.decide.freezes import are_known as freezes_are_known
 from guardrail.decide.people import (
     anybody_asked,
@@ -201,11 +202,12 @@ def _no_room(state: State) -> str | None:
     gone, down = limits.away(state), downs.total(state)
     if not (gone or down) or limits.next_host(state) is not None:
         return None
-    most = f"{limits.most_away(state)} hosts away"
+    most = f"{counted(limits.most_away(state))} away"
     if limits.room(state) > 0:
         caps = overrides.caps_now(state)
-        most = f"{caps.unavailable_per_domain} hosts away in each of {caps.domains_at_once} domains"
-    return f"{gone} hosts unknown or failed and {down} down use up the limit of {most}"
+        domains = counted(caps.domains_at_once, "domain")
+        most = f"{counted(caps.unavailable_per_domain)} away in each of {domains}"
+    return f"{counted(gone)} unknown or failed and {down} down use up the limit of {most}"
 
 
 def _stands(state: State, name: str, why: str | None, ends: str, now: float) -> State:

@@ -111,8 +111,10 @@ def journal_said(state: State, event: JournalSaid) -> State:
 
 
 def wave_hosts(state: State, wave: int) -> int:
-    """The set of hosts that this wave changes."""
-    return span(state.course.waves[wave].begin, state.course.waves[wave].end)
+    """The set of hosts that this wave changes: without those that were asked already and not
+    begun, and are set aside or wait for a person, where a wave is cut anew behind them."""
+    aside = state.set_aside | state.blocked
+    return span(state.course.waves[wave].begin, state.course.waves[wave].end) & ~aside
 
 
 def host_answered(state: State, event: HostAnswered) -> State:

@@ -148,7 +148,8 @@ def too_many_failures(state: State) -> str | None:
         return f"{count} failed, {caps.failures} allowed"
     reached = state.course.waves[state.wave].end
     if count > (most := allowed_of(caps.failures_share, reached)):
-        of = f"{caps.failures_share:g}% of the {counted(reached)} up to the end of this wave"
+        share = f"{100 * (caps.failures_share or 0):.4g}%"
+        of = f"{share} of the {counted(reached)} up to the end of this wave"
         return f"{count} failed, {most} allowed ({of})"
     row = caps.failures_consecutive
     if row is not None and state.consecutive_failures > row:
@@ -158,4 +159,4 @@ def too_many_failures(state: State) -> str | None:
 
 def allowed_of(share: float | None, hosts: int) -> int:
     """How many of so many hosts may fail: rounded down, and none of a few; None: all."""
-    return hosts if share is None else Amount(share, percent=True).of(hosts, least=0)
+    return hosts if share is None else Amount(share * 100, percent=True).of(hosts, least=0)

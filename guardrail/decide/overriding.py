@@ -8,6 +8,7 @@ asked ── no policy with owners allows less ───────────
 
 from guardrail.decide import downs, limits, overrides
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import counted
 from guardrail.decide.holds import ABORT, clear_hold, note, raise_hold
 from guardrail.decide.overrides import KNOBS, LONGEST, clock, looser, planned
 from guardrail.decide.people import (
@@ -217,11 +218,11 @@ def exceeded(state: State) -> str | None:
     caps, down = overrides.caps_now(state), downs.before(state)
     gone, counts = limits.away(state), limits.away_by_domain(state)
     if gone and gone + sum(down) > caps.unavailable:
-        return f"{gone} hosts away and {sum(down)} down, {caps.unavailable} allowed"
+        return f"{counted(gone)} away and {sum(down)} down, {caps.unavailable} allowed"
     for domain, count in sorted(counts.items()):
         if count and count + down[domain] > caps.unavailable_per_domain:
-            return f"{count} hosts of a domain away, {caps.unavailable_per_domain} allowed"
+            return f"{counted(count)} of a domain away, {caps.unavailable_per_domain} allowed"
     domains = sum(1 for count in counts.values() if count)
     if domains > caps.domains_at_once:
-        return f"hosts of {domains} domains away, {caps.domains_at_once} allowed"
+        return f"hosts of {counted(domains, 'domain')} away, {caps.domains_at_once} allowed"
     return None

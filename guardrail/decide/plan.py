@@ -244,7 +244,7 @@ def caps_of(care: Resolved) -> Caps:
         failures=care.failures.value,
         failures_consecutive=consecutive.value if consecutive else None,
         pace=care.pace.value,
-        failures_share=care.failures_share.value if care.failures_share else None,
+        failures_share=care.failures_share.value / 100 if care.failures_share else None,
     )
 
 

@@ -130,7 +130,7 @@ def _limits(course: Course) -> Pairs:
         ("unavailablePerDomain", caps.unavailable_per_domain),
         ("domainsAtOnce", caps.domains_at_once),
         ("failures", caps.failures),
-        ("failuresPercent", caps.failures_share),
+        ("failuresShare", caps.failures_share),
         ("failuresConsecutive", caps.failures_consecutive),
         ("paceSeconds", caps.pace),
         ("bakeSeconds", course.bake_for),

@@ -21,6 +21,7 @@ from guardrail.decide.bits import bit
 from guardrail.decide.catalog_holds import CATALOG, survives_a_turn
 from guardrail.decide.churning import touched
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import are, counted
 from guardrail.decide.holds import (
     ABORT,
     BREAK_GLASS,
@@ -187,7 +188,7 @@ def turn_back(state: State, now: float, scope: Scope, why: str) -> State:
         if _ends_by_turning(hold, stuck):
             state = clear_hold(state, hold.name, now, "the operation goes back")
     count = hosts.bit_count()
-    return enter_wave(note(state, now, f"rollback of {count} hosts ({scope}), {why}"))
+    return enter_wave(note(state, now, f"rollback of {counted(count)} ({scope}), {why}"))
 
 
 def _ends_by_turning(hold: Hold, stuck: int) -> bool:
@@ -262,9 +263,5 @@ def in_words(state: State) -> str:
     left = touched(state)
     names = [known.name for known in state.exceptional if left & bit(known.index)]
     named = f": {', '.join(names)}" if names else ""
-    kept = f"; {_are(left.bit_count())} not{named}" if left else ""
-    return f"{_are(state.reverted.bit_count())} back at the former version{kept}"
-
-
-def _are(count: int) -> str:
-    return "1 host is" if count == 1 else f"{count} hosts are"
+    kept = f"; {are(left.bit_count())} not{named}" if left else ""
+    return f"{are(state.reverted.bit_count())} back at the former version{kept}"

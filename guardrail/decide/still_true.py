@@ -22,6 +22,7 @@ import hashlib
 from guardrail.decide import named
 from guardrail.decide.bits import bit, has, members
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import counted
 from guardrail.decide.holds import clear_hold, note, raise_hold
 from guardrail.model.operation import Exceptional, Hold, HostFound, HostsRead, ReadAgain, State
 
@@ -133,7 +134,8 @@ def told(state: State, event: HostsRead) -> State:
     state = _silent(state, silent, event)
     if wrong or event.more or event.problem:
         return state
-    state = note(state, event.at, f"{event.read} changed hosts read again: all as they should be")
+    read = counted(event.read, "changed host")
+    state = note(state, event.at, f"{read} read again: all as they should be")
     settled = not state.waiting and not state.in_flight
     return replace(state, true_wave=state.wave) if settled else state
 
@@ -166,7 +168,8 @@ def _silent(state: State, silent: list[HostFound], event: HostsRead) -> State:
         return clear_hold(state, REREAD, event.at, "all hosts that were silent have answered")
     reasons = [f"{one.name} {one.found}" for one in silent]
     reasons += [f"changed hosts could not be read again: {event.problem}"] if event.problem else []
-    reasons += [f"{event.more} more hosts are not as they should be"] if event.more else []
+    more = f"{counted(event.more, 'more host')} {'is' if event.more == 1 else 'are'}"
+    reasons += [f"{more} not as they should be"] if event.more else []
     ends = f"their answers, read once more every {AGAIN:g} s; or a person: skip the hosts"
     hosts = () if event.more or event.problem else tuple(one.index for one in silent)
     state = replace(state, reread_at=event.at + AGAIN)
@@ -204,7 +207,7 @@ def left_out(state: State) -> str:
         return ""
     count = len(state.arrived) + state.arrived_more
     more = f" and {state.arrived_more} more" if state.arrived_more else ""
-    came = f"{count} {'host' if count == 1 else 'hosts'} came since the plan was made"
+    came = f"{counted(count)} came since the plan was made"
     return (
         f"; {came} and {'is' if count == 1 else 'are'} left out: {', '.join(state.arrived)}{more}"
     )

@@ -243,7 +243,7 @@ def _budget(old: Budget, found: Merged, turn: int, notes: list[str]) -> Budget:
         if not any(kept.hosts == new.hosts and kept.most <= new.most for kept in old.cold)
     )
     notes += [f"churn is now at most {limit} ({limit.origin})" for limit in churn]
-    notes += [f"at most {limit.most} hosts may be cold now ({limit.origin})" for limit in cold]
+    notes += [f"at most {counted(limit.most)} may be cold now ({limit.origin})" for limit in cold]
     warm = _warm(old.warm, found.warm, turn, notes)
     if not churn and not cold and not warm:
         return old
@@ -298,7 +298,7 @@ def _smaller(
     tier; every host stays in its place."""
     smaller = cut_again(waves, found.wave, first)
     if smaller != waves:
-        notes.append(f"waves are now of at most {found.wave} hosts{origin}")
+        notes.append(f"waves are now of at most {counted(found.wave or 0)}{origin}")
     full = [tier for tier in found.tiers if overfull(smaller[first:], tier)]
     notes += [
         f"waves now have at most {counted(tier.most)} of {tier.role} ({tier.origin})"

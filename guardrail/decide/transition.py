@@ -49,6 +49,7 @@ from guardrail.decide import (
 from guardrail.decide.bits import bit, has
 from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
+from guardrail.decide.found import counted
 from guardrail.decide.named import and_more
 from guardrail.decide.rollback import binding
 from guardrail.model.operation import (
@@ -299,7 +300,7 @@ def in_words(state: State) -> str:
     left += [more] if (more := and_more(state)) else []
     aside = f"; left out: {', '.join(left)}" if left else ""
     came = still_true.left_out(state)
-    count = f"{state.changed.bit_count()} of {state.course.hosts} hosts"
+    count = f"{state.changed.bit_count()} of {counted(state.course.hosts)}"
     return f"{count} {shadow.changed(state.course)}{aside}{came}"
 
 

@@ -7,6 +7,7 @@ that would obey it in earnest, and what stands then is told.
 from guardrail.decide import churning, downs
 from guardrail.decide.bits import bit
 from guardrail.decide.commands import obey, refusal
+from guardrail.decide.found import counted
 from guardrail.decide.holds import gate_binds, passing_since
 from guardrail.decide.limits import gap, most_away
 from guardrail.decide.overrides import caps_now
@@ -69,7 +70,7 @@ def in_words(way: WayBack) -> tuple[str, ...]:
     of = "of the last wave " if way.scope == "wave" else ""
     why = f"before recovery, since it is the new version: {way.before_recovery}"
     lines = (
-        f"takes {_hosts(way.count)} {of}back to the former version, newest first{then}",
+        f"takes {counted(way.count)} {of}back to the former version, newest first{then}",
         *([why] if way.before_recovery else []),
         _limits(way),
         _waits(way),
@@ -80,22 +81,18 @@ def in_words(way: WayBack) -> tuple[str, ...]:
     return (*lines, *more, *held)
 
 
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
-
-
 def _limits(way: WayBack) -> str:
     down = f" ({way.down} of them down already)" if way.down else ""
     pace = f", begun at least {way.pace:g} s apart" if way.pace else ""
     return (
-        f"at most {_hosts(way.away)} away or down at once{down}, {way.per_domain} in a failure "
+        f"at most {counted(way.away)} away or down at once{down}, {way.per_domain} in a failure "
         f"domain, in {way.domains} {'domain' if way.domains == 1 else 'domains'} at once{pace}"
     )
 
 
 def _waits(way: WayBack) -> str:
     """What must be before the first host goes back, with how each gate stands now."""
-    flying = f"{_hosts(way.settling)} in flight to answer, then " if way.settling else ""
+    flying = f"{counted(way.settling)} in flight to answer, then " if way.settling else ""
     gates = [f"{g.name} ({_stands(g)})" for g in way.gates if g.binds]
     named = f": {', '.join(gates)}" if gates else ""
     return f"waits for {flying}{way.bake:g} s with every safety gate passing{named}"

@@ -134,8 +134,8 @@ class Caps:
     """The limits `decide` keeps at every begin; hosts away and down are counted together.
 
     A failure limit is the number that is still allowed; None is no limit. pace is in seconds
-    between two begins. failures_share: so many per cent of the hosts that are tried by the end of
-    the present wave, rounded down (0 of fewer than 50 at 2), beside the number in all.
+    between two begins. failures_share: the part (0 to 1) of the hosts that are tried by the end of
+    the present wave, rounded down (none of fewer than 50 at 0.02), beside the number in all.
     """
 
     unavailable: int

@@ -379,7 +379,7 @@ class Record:
     def share_of(self, caps: Caps) -> int:
         """How many hosts may fail in the waves so far, by their share."""
         reached, share = self.waves[self.wave].end, caps.failures_share
-        return reached if share is None else int(reached * share) // 100
+        return reached if share is None else int(reached * share + 1e-9)
 
     def must_not_be_asked(self) -> set[int]:
         """Hosts that were tried in this direction, and that nobody has said to try again."""

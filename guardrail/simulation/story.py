@@ -265,7 +265,7 @@ def _course(dice: Random, hosts: int) -> Course:
         failures=dice.choice((0, 1, 5)),
         failures_consecutive=dice.choice((None, None, 1)),
         pace=dice.choice((0.0, 0.0, 7.0)),
-        failures_share=Random(hosts * 1000 + ends[0]).choice((None, 25.0, 50.0)),
+        failures_share=Random(hosts * 1000 + ends[0]).choice((None, 0.25, 0.5)),
     )
     most = min(caps.unavailable, caps.unavailable_per_domain) - 1
     points = dice.choice((0, 0, 0, 1, 2))

@@ -111,7 +111,7 @@ def test_a_failed_host_stays_cold_until_a_person_deals_with_it_and_takes_no_more
     told.answer(T0 + 5, 0, "failed")
     assert told.holds == ["limit:coldCapacity"]
     hold = told.state.hold("limit:coldCapacity")
-    assert hold.reasons == ("1 hosts are cold, 1 may be (policy cache (cache.yaml:9))",)
+    assert hold.reasons == ("1 host is cold, 1 may be (policy cache (cache.yaml:9))",)
     told.tick_until(T0 + 300)
     assert told.asked == [0]
     told(Commanded(T0 + 301, "retry", "bob"))

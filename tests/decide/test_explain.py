@@ -66,9 +66,7 @@ def test_hosts_that_are_down_leave_nothing_to_retry():
     full = course(2, caps=Caps(1, 1, 3, 0), down=(1, 0, 0))
     state = at(9.0, plan=full)
     hold = state.hold("limit:unavailable")
-    assert hold.reasons == (
-        "0 hosts unknown or failed and 1 down use up the limit of 1 hosts away",
-    )
+    assert hold.reasons == ("0 hosts unknown or failed and 1 down use up the limit of 1 host away",)
     assert "abort, and plan again" in hold.clears
     assert advice(state)[-1] == "guardrail rollout abort op"
 
@@ -76,7 +74,7 @@ def test_hosts_that_are_down_leave_nothing_to_retry():
 def test_a_full_domain_is_named_as_the_limit():
     full = course(2, caps=Caps(4, 1, 3, 0), down=(1, 1, 0), domains=[0, 1])
     (reason,) = at(9.0, plan=full).hold("limit:unavailable").reasons
-    assert reason.startswith("0 hosts unknown or failed and 2 down use up the limit of 1 hosts")
+    assert reason.startswith("0 hosts unknown or failed and 2 down use up the limit of 1 host ")
     assert reason.endswith("away in each of 3 domains")
 
 

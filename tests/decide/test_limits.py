@@ -78,15 +78,15 @@ def test_failures(failed, blocked, row, why):
 @pytest.mark.parametrize(
     ("share", "hosts", "allowed"),
     [
-        (None, 7, 7), (0.0, 9, 0), (2.0, 1, 0), (2.0, 49, 0), (2.0, 50, 1), (2.0, 99, 1),
-        (2.0, 750, 15), (29.0, 100, 29), (33.0, 3, 0), (34.0, 3, 1), (50.0, 1, 0), (100.0, 1, 1),
+        (None, 7, 7), (0.0, 9, 0), (0.02, 1, 0), (0.02, 49, 0), (0.02, 50, 1), (0.02, 99, 1),
+        (0.02, 750, 15), (0.29, 100, 29), (0.33, 3, 0), (0.34, 3, 1), (0.5, 1, 0), (1.0, 1, 1),
     ],
 )  # fmt: skip
 def test_how_many_of_so_many_hosts_may_fail(share, hosts, allowed):
     assert limits.allowed_of(share, hosts) == allowed
 
 
-SHARED = Caps(9, 9, 3, 3, failures_share=25.0)
+SHARED = Caps(9, 9, 3, 3, failures_share=0.25)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_share_of_failures_is_of_the_hosts_tried_by_the_end_of_the_wave(wave, 
 def test_no_wave_goes_on_with_more_failures_than_its_share_of_the_hosts_so_far(
     share, ends, failed, most
 ):
-    plan = course(*sorted(ends), caps=Caps(9, 9, 3, most, failures_share=float(share)))
+    plan = course(*sorted(ends), caps=Caps(9, 9, 3, most, failures_share=share / 100))
     failed &= (1 << plan.hosts) - 1
     for number, wave in enumerate(plan.waves):
         now = State(plan, "op", phase="running", wave=number, failed=failed)

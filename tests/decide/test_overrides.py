@@ -113,9 +113,9 @@ def test_where_two_others_must_agree_nobody_overrides_what_nobody_vouches_for():
 
 
 def test_who_borrows_failures_may_use_them_in_any_wave():
-    state = running(course(6, caps=replace(CAPS, failures_share=2.0)))
+    state = running(course(6, caps=replace(CAPS, failures_share=0.02)))
     assert caps_now(decide(state, over(2, "failures", 2.0)).state).failures_share is None
-    assert caps_now(decide(state, over(2, "unavailable", 2.0)).state).failures_share == 2.0
+    assert caps_now(decide(state, over(2, "unavailable", 2.0)).state).failures_share == 0.02
 
 
 @pytest.mark.parametrize(

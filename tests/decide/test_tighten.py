@@ -26,6 +26,7 @@ from guardrail.twins import Script, Turn, Work, as_planned, drive
 
 from builders import approval, course, say, waves
 from builders import gate as rule
+from small import hosts as hosts_answer
 
 CALM = settings(deadline=None)
 LOOSE = Caps(4, 4, 3, 5, None, 0.0)
@@ -139,7 +140,7 @@ def test_cutting_again_keeps_every_host_in_its_place(hosts, ends, first, most):
 some_caps = st.builds(
     Caps, st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(0, 5),
     st.none() | st.integers(0, 3), st.sampled_from([0.0, 5.0, 30.0]),
-    st.none() | st.sampled_from([1.0, 2.5, 50.0]),
+    st.none() | st.sampled_from([0.01, 0.025, 0.5]),
 )  # fmt: skip
 
 
@@ -213,6 +214,21 @@ def test_a_smaller_wave_cuts_also_the_first_one_before_its_first_host():
     assert [(w.begin, w.end) for w in run.state.course.waves] == [(0, 2), (2, 4), (4, 6)]
     assert run.state.phase == "completed"
     assert run.state.changed.bit_count() == 6
+
+
+def test_a_wave_of_which_hosts_are_only_set_aside_is_cut_too_and_asks_none_of_them_again():
+    plan = asking(4)
+    gone = hosts_answer({(0, 1): "gone", (1, 1): "gone"})
+    fails = (Turn(9.0, "margin", "fail"), Turn(100.0, "margin", "pass"))
+    script = Script(work=gone, gates=fails, people=(say(130, "resume"),),
+                    policies=((20.0, said(plan, wave=1)),))  # fmt: skip
+    run = drive(plan, script, until=2000.0)
+    assert [(wave.begin, wave.end) for wave in run.state.course.waves] == [
+        *((0, 1), (1, 2), (2, 3), (3, 4))
+    ]
+    asked = [begin.index for moment in run.moments for begin in moment.asked]
+    assert sorted(asked) == [0, 1, 2, 3], "once each"
+    assert run.state.phase == "completed"
 
 
 def test_a_new_required_gate_is_watched_and_binds():

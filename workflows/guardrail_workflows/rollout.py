@@ -200,7 +200,7 @@ class RolloutWorkflow:
         size = workflow.info().get_current_history_size()
         return going and (self._events() >= self._drain_events() or size >= DRAIN_BYTES)
 
-    def _drain_events(self) -> int:
+    def _drain_events(self) -> float:
         """The more hosts are in flight, the more a drain costs, and the later it comes."""
         worth = DRAIN_EVENTS * self.state.course.caps.unavailable
         return min(max(worth, DRAIN_FROM * self.run_events), DRAIN_LATEST * self.run_events)
