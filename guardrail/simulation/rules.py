@@ -954,7 +954,7 @@ class PoliciesTighten(Rule):
             self._small(said, set(range(wave.begin, wave.end)))
 
     def _touched(self, wave: Wave, record: Record) -> bool:
-        known = record.touched | record.done | record.astray | record.open.keys() | record.aside
+        known = record.touched | record.done | record.astray | record.open.keys()
         return not known.isdisjoint(range(wave.begin, wave.end))
 
     def _small(self, said: Merged, hosts: set[int]) -> None:
