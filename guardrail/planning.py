@@ -3,7 +3,8 @@
 The worker calls this with its own source of documents and with ports; the command line calls it
 for `plan`. It asks in this order:
 
-    source      the change, by name: what is not in the worker's source is not run
+    source      the change, by name: what is not in the worker's source is not run; its policies,
+                and those that the caller adds
     inventory   all hosts of the fleet
     hosts       at most `at_once` together: installed and running version, what a restart does,
                 and whether the old and the new version can be brought there (the way back)
@@ -19,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from guardrail.decide.adding import refuse_added, with_added
 from guardrail.decide.found import Found, Seen, Watching
 from guardrail.decide.inventory import gone, key_of, known_fleet, own_hosts, own_words, told
 from guardrail.decide.merge import matches
@@ -103,7 +105,9 @@ async def plan_rollout(
         up = [host for host in hosts if not host.down]
         answers = await each(look.at, up, at_once=at_once, progress=progress)
         seen = {host.name: answer for host, answer in zip(up, answers, strict=True)}
-    gates = await look_at_gates(gates_wanted(request, documents), documents.sources, metrics_of)
+    policies = with_added(documents.policies, request.policies)
+    wanted = gates_wanted(request, policies, documents.gates)
+    gates = await look_at_gates(wanted, documents.sources, metrics_of)
     own = own_hosts(hosts, guards)
     tolerated = request.rollout.tolerate.hosts
     found = Found(
@@ -111,11 +115,15 @@ async def plan_rollout(
         seen=seen,
         change=change,
         changes=tuple(change.name for change in documents.changes),
-        policies=documents.policies,
+        policies=policies,
         gates=documents.gates,
         watching=gates.watching,
-        leading=await who_leads(request.fleet, hosts, change, documents.policies, leaders),
-        refusals=(*gates.refusals, *(gone(before, hosts, tolerated) if before else ())),
+        leading=await who_leads(request.fleet, hosts, change, policies, leaders),
+        refusals=(
+            *refuse_added(documents.policies, request.policies),
+            *gates.refusals,
+            *(gone(before, hosts, tolerated) if before else ()),
+        ),
         warnings=(
             *gates.warnings,
             *(told(before, hosts, tolerated) if before else ()),
@@ -255,14 +263,16 @@ class GatesSeen:
     warnings: tuple[str, ...] = ()
 
 
-def gates_wanted(request: PlanRequest, documents: SourceDocuments) -> tuple[Gate, ...]:
+def gates_wanted(
+    request: PlanRequest, policies: Sequence[Policy], gates: Sequence[Gate]
+) -> tuple[Gate, ...]:
     """The gates of the source that the rollout or any policy names.
 
     A policy that turns out to cover no host costs one query too many, and none too few.
     """
     names = set(request.rollout.gates)
-    names.update(name for policy in documents.policies for name in policy.required_gates)
-    return tuple(gate for gate in documents.gates if gate.name in names)
+    names.update(name for policy in policies for name in policy.required_gates)
+    return tuple(gate for gate in gates if gate.name in names)
 
 
 async def look_at_gates(

@@ -5,12 +5,13 @@ import re
 from dataclasses import dataclass, field, replace
 
 import pytest
-from decide.plan_builders import CHANGE, NEW, OLD, gate, hosts, policy, request
+from decide.plan_builders import CHANGE, NEW, OLD, amount, gate, hosts, policy, request
 
 from guardrail.errors import Refused, Unanswered
 from guardrail.files.documents import Documents
 from guardrail.model.change import ConsulAgentProbe
 from guardrail.model.gate import Age, GateEvidence, Reading, Source
+from guardrail.model.policy import Failures
 from guardrail.planning import each, plan_rollout
 from guardrail.ports import BadCredentials, RestartEffect, Unreachable
 from guardrail.twins import TwinHosts, TwinInventory, TwinMetrics
@@ -249,3 +250,55 @@ async def test_the_first_error_ends_the_other_questions_and_is_raised_as_it_is()
     with pytest.raises(Unanswered, match="gone"):
         await each(ask, range(10), at_once=4)
     assert sorted(ended) == [0, 1, 2, 3]
+
+
+# ---------------------------------------------------------------- what the caller adds
+
+
+def adding(*policies):
+    return replace(request(), policies=policies)
+
+
+def stated(made):
+    """What the plan keeps to, without the policies that are named for it."""
+    return made.caps, made.waves, made.gates, made.bake_for, made.rollback_when
+
+
+async def test_a_policy_that_the_caller_adds_applies_where_it_is_stricter():
+    own = policy("own", bake_for=3600.0, required_gates=("errors",))
+    world = World(hosts(4), gates=(gate(), gate("errors")))
+    world.readings["q_errors"] = GOOD
+    made = await world.plan(adding(own))
+    assert made.refusals == ()
+    assert made.bake_for == 3600.0
+    assert [rule.name for rule in made.gates] == ["errors", "margin"]
+    assert made.gates[0].first_within == 4 * 2.0 + 1.5, "it was looked at, as the others"
+    assert [name for name, _ in made.policies] == ["critical", "own"]
+
+
+async def test_no_policy_that_the_caller_adds_loosens_anything():
+    limits = {"unavailable": amount("100%"), "wave": amount("100%"), "failures": Failures(hosts=9)}
+    loose = policy("loose", limits=limits, bake_for=0.0, rollback_when="auto")
+    strict = {"unavailable": amount(1), "wave": amount(2), "failures": Failures(hosts=0)}
+    world = World(
+        hosts(9),
+        policies=(policy("strict", limits=strict, bake_for=9.0, rollback_when="never"), CRITICAL),
+    )
+    alone, added = await world.plan(), await world.plan(adding(loose))
+    assert added.refusals == alone.refusals == ()
+    assert stated(added) == stated(alone)
+
+
+async def test_a_policy_of_the_source_counts_once_when_it_is_given_too():
+    world = World(hosts(4))
+    assert await world.plan(adding(CRITICAL)) == await world.plan()
+
+
+async def test_a_policy_of_the_source_given_otherwise_is_refused_and_changes_nothing():
+    other = replace(policy("critical", bake_for=1.0), digest="sha256:other", file="mine.yaml")
+    world = World(hosts(4))
+    made = await world.plan(adding(other))
+    (refusal,) = made.refusals
+    assert refusal.startswith("policy critical (mine.yaml) is not the one that the worker's source")
+    assert "(critical.yaml)" in refusal
+    assert replace(made, refusals=()) == await world.plan()

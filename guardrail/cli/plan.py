@@ -21,6 +21,7 @@ from guardrail.cli.plan_view import plan_rows
 from guardrail.cli.session import By, Interrupted, Json, person, run, settings
 from guardrail.cli.text import to_rich
 from guardrail.cli.watch import look_of
+from guardrail.decide.adding import with_added
 from guardrail.decide.freezes import concerned, reading
 from guardrail.edges.compose import edges_of, store_of
 from guardrail.edges.freezes import Commands, Freezes, places_of
@@ -68,7 +69,8 @@ def plan(
     except Interrupted:
         raise Interrupted(said="Interrupted; nothing was changed.") from None
     if out is not None:
-        write(out, contract_of(request, made, documents.policies))
+        policies = with_added(documents.policies, request.policies)
+        write(out, contract_of(request, made, policies))
     more = (*strangers(given, documents, folder), *run(frozen(made, known)))
     made = replace(made, warnings=(*made.warnings, *more))
     if as_json:
@@ -84,7 +86,8 @@ def requested(documents: Documents, requester: str) -> PlanRequest:
     """What these documents ask for. Raises Refused when not one rollout and its fleet are there."""
     rollout = documents.rollout()
     fleet = documents.fleet(rollout.fleet)
-    return PlanRequest(rollout.name, rollout, fleet, requester)
+    added = documents.policies
+    return PlanRequest(rollout.name, rollout, fleet, requester, policies=added)
 
 
 def source_folder(named: Path | None) -> Path:
@@ -131,7 +134,6 @@ async def frozen(made: Plan, known: Settings) -> tuple[str, ...]:
 def strangers(given: Documents, source: Documents, folder: Path) -> tuple[str, ...]:
     """Documents among the files that do not count, since the worker's source has not the same."""
     kinds = (
-        ("policy", given.policies, source.policies),
         ("change", given.changes, source.changes),
         ("gate", given.gates, source.gates),
     )

@@ -42,6 +42,7 @@ def requested(files: Sequence[Path], requester: str, name: str) -> PlanRequest:
         rollout=rollout,
         fleet=documents.fleet(rollout.fleet),
         requester=requester,
+        policies=documents.policies,
     )
 
 

@@ -25,7 +25,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.override import Override
 from guardrail.model.plan import Course, GateRule, Wave
-from guardrail.model.policy import RollbackWhen
+from guardrail.model.policy import Policy, RollbackWhen
 from guardrail.model.rollout import Rollout
 
 TASK_QUEUE = "guardrail"
@@ -100,7 +100,8 @@ class PlanRequest:
     """What a person asks for. The worker adds its own policies, changes and gates.
 
     verified: whether `requester` comes from an authenticated connection. contract: the digest of a
-    plan file in the plan store, which has to be kept to; empty: there is none.
+    plan file in the plan store, which has to be kept to; empty: there is none. policies: what the
+    caller adds to those of the worker's source; nothing of the source can be left out by them.
     """
 
     operation: str
@@ -111,6 +112,7 @@ class PlanRequest:
     shadow: bool = False
     """Everything but the change: nothing is done to any host."""
     contract: str = ""
+    policies: tuple[Policy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +265,13 @@ class WatchTask:
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Merge the policies of the worker's source again, for this plan; answered by `Merged`."""
+    """Merge the policies of the worker's source again, and those that the caller has added, for
+    this plan; answered by `Merged`."""
 
     operation: str
     plan: str
     rollout: Rollout
+    policies: tuple[Policy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

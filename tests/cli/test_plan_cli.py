@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -173,13 +174,36 @@ def test_a_change_that_the_source_does_not_have_is_refused(here: Path):
     assert planned(here).exit_code == 1
 
 
-def test_a_policy_that_the_worker_does_not_have_is_named(here: Path):
-    own = here / "own.yaml"
-    own.write_text(POLICY.replace("40%", "10%"))
-    done = run(
-        "plan", str(here / "rollout.yaml"), str(own), "--source", str(here / "source"), width=200
+def planned_with(here: Path, policy: str) -> Result:
+    """The plan with a policy beside the rollout, one line of text for each line of the plan."""
+    (here / "own.yaml").write_text(policy)
+    files = [str(here / name) for name in ("rollout.yaml", "own.yaml")]
+    return run("plan", *files, "--source", str(here / "source"), width=300)
+
+
+def test_a_policy_beside_the_rollout_is_added_to_those_of_the_source(here: Path):
+    own = POLICY.replace("name: base", "name: own")
+    strict = planned_with(here, own.replace("for: 5s", "for: 9s"))
+    assert strict.exit_code == 0, strict.output
+    assert re.search(rf"bake.for +9 s +.*policy own \({here}/own.yaml:9\)", strict.output)
+    loose = planned_with(here, own.replace("40%", "100%").replace("for: 5s", "for: 1s"))
+    assert re.search(r"bake.for +5 s +.*policy base", loose.output)
+    assert re.search(r"unavailable +1 host +written 40% +policy base", loose.output)
+
+
+def test_a_policy_of_the_source_cannot_be_given_otherwise(here: Path):
+    done = planned_with(here, POLICY.replace("40%", "100%"))
+    assert done.exit_code == 1
+    assert re.search(
+        r"refused: policy base \(.*own.yaml\) is not the one that the worker", done.output
     )
-    assert "warning: policy base in the files given is not the one in the source" in done.output
+    assert re.search(r"unavailable +1 host +written 40% +policy base", done.output)
+    assert planned_with(here, POLICY).exit_code == 0
+
+
+def test_a_gate_that_the_worker_does_not_have_so_is_named(here: Path):
+    done = planned_with(here, GATE.split("---", maxsplit=1)[0].replace("0.7", "0.9"))
+    assert "warning: gate margin in the files given is not the one in the source" in done.output
     assert "files given" not in planned(here).output
 
 

@@ -46,6 +46,7 @@ from guardrail.model.messages import (
 )
 from guardrail.model.operation import HostFound
 from guardrail.model.plan import Course, Merged
+from guardrail.model.policy import Policy
 from guardrail.model.rollout import Rollout
 from guardrail.twins import Turn, TwinJournal, as_planned, judgement
 from guardrail_workflows.worker import make_worker
@@ -79,6 +80,7 @@ class World:
     unwritable: str = ""
     policies: Merged | str | None = None
     merges: int = 0
+    added: list[tuple[Policy, ...]] = field(default_factory=list)
     reread: list[tuple[HostFound, ...]] = field(default_factory=list)
     readings: list[RereadTask] = field(default_factory=list)
     arrivals: tuple[str, ...] = ()
@@ -100,6 +102,7 @@ class World:
     @activity.defn(name=messages.MERGE_POLICIES)
     async def merge(self, task: MergeTask) -> Merged:
         self.merges += 1
+        self.added.append(task.policies)
         if isinstance(self.policies, str):
             raise ApplicationError(self.policies, type="InvalidFile")
         return self.policies or as_planned(self.course, time.time())
@@ -249,13 +252,15 @@ async def operation(client: Client, world: World, name: str | None = None, **fie
 
 
 async def start(
-    client: Client, name: str, requester: str = "ann", run_events=2000
+    client: Client, name: str, requester: str = "ann", run_events=2000, policies=()
 ) -> WorkflowHandle:
     rollout = Rollout("r", "cache", ChangeRef("c", "1", "2", "d"), (Amount(100, True),))
     fleet = Fleet("cache", HostList(()))
     return await client.start_workflow(
         messages.ROLLOUT,
-        RolloutInput(PlanRequest(name, rollout, fleet, requester), run_events=run_events),
+        RolloutInput(
+            PlanRequest(name, rollout, fleet, requester, policies=policies), run_events=run_events
+        ),
         id=messages.workflow_id(name),
         task_queue=messages.TASK_QUEUE,
         result_type=Status,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from test_rollout import course
 
+from guardrail.files import parse
 from guardrail.model.budget import WarmRule
 from guardrail.model.common import Origin
 from guardrail.model.plan import Caps, TierWave
@@ -16,6 +17,19 @@ from guardrail.twins import as_planned
 from engine import World, operation
 
 pytestmark = pytest.mark.temporal
+
+
+OWN = """
+apiVersion: guardrail/v1
+kind: Policy
+metadata: {name: own, owners: [ann]}
+spec:
+  match: {roles: [memcached]}
+  limits: {unavailable: 5%, churn: {departures: 6, per: 10m}}
+  windows:
+    timezone: America/Los_Angeles
+    deny: [{days: mon-fri, from: "05:30", to: "10:00", settleBefore: 30m, reason: peak}]
+"""
 
 
 def asking(*ends, **fields):
@@ -29,6 +43,15 @@ async def test_policies_are_merged_before_each_wave(server):
         end = await op.handle.result()
         assert (end.phase, end.changed) == ("completed", 5)
         assert world.merges == 3
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_callers_own_policies_are_merged_each_time_too(server):
+    own = parse(OWN, "own.yaml").policies
+    world = World(asking(1, 3), server.client)
+    async with operation(server.client, world, policies=own, run_events=30) as op:
+        await op.handle.result()
+    assert world.added == [own] * world.merges != []
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -22,6 +22,7 @@ from temporalio.service import RPCError
 
 from guardrail.contracting import kept, since
 from guardrail.decide import shadow
+from guardrail.decide.adding import with_added
 from guardrail.decide.again import merged_again
 from guardrail.decide.bits import members
 from guardrail.decide.freezes import concerned, reading
@@ -182,7 +183,8 @@ class Activities:
                 before=before,
                 progress=activity.heartbeat,
             )
-        return await asyncio.to_thread(kept, self.store, request, plan, documents.policies)
+        policies = with_added(documents.policies, request.policies)
+        return await asyncio.to_thread(kept, self.store, request, plan, policies)
 
     async def _with_freezes(self, plan: Plan) -> Plan:
         """A plan that is made while something is frozen says so; its operation then holds."""
@@ -209,14 +211,14 @@ class Activities:
 
     @activity.defn(name=messages.MERGE_POLICIES)
     async def merge_policies(self, task: MergeTask) -> Merged:
-        """What the policies of this worker's source say now about the hosts of a plan."""
+        """What the policies of this worker's source, and the caller's, say now about a plan."""
         try:
             plan = await asyncio.to_thread(load_plan, self.store, task.plan)
             documents = await self.documents()
             return merged_again(
                 plan,
                 task.rollout,
-                documents.policies,
+                with_added(documents.policies, task.policies),
                 documents.gates,
                 change=documents.change(plan.change.name),
                 now=time.time(),

@@ -349,7 +349,9 @@ class RolloutWorkflow:
 
     async def _merge(self, turn: int) -> None:
         """Have the policies merged again; whatever goes wrong is told, and tried again."""
-        task = MergeTask(self.state.name, self.state.course.plan, self.request.rollout)
+        request = self.request
+        plan = self.state.course.plan
+        task = MergeTask(self.state.name, plan, request.rollout, request.policies)
         while not self.state.finished and turn == self.state.merge_turn:
             try:
                 merged: Merged = await workflow.execute_activity(

@@ -1,0 +1,29 @@
+"""Which policies does a caller add to those of the worker's source?
+
+The caller may add and not remove: whoever knows something about these hosts that the source does
+not say can pass it beside the rollout, and merging never loosens anything. A policy of the source
+is the source's business alone: one with the same name and another content is refused, since
+nobody could tell whose word, and whose owners, a plan means by that name.
+"""
+
+from collections.abc import Sequence
+
+from guardrail.model.policy import Policy
+
+
+def with_added(source: Sequence[Policy], added: Sequence[Policy]) -> tuple[Policy, ...]:
+    """The source's policies, and the caller's by other names."""
+    known = {policy.name for policy in source}
+    return (*source, *(one for one in added if one.name not in known))
+
+
+def refuse_added(source: Sequence[Policy], added: Sequence[Policy]) -> tuple[str, ...]:
+    """Why policies of the caller cannot be added: the source has that name for another one."""
+    known = {policy.name: policy for policy in source}
+    return tuple(
+        f"policy {one.name} ({one.file}) is not the one that the worker's source has by that name "
+        f"({known[one.name].file}): the source's counts and can only be added to; leave yours out, "
+        "or give it another name, and then both apply"
+        for one in added
+        if one.name in known and one.digest != known[one.name].digest
+    )
