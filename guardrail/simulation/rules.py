@@ -383,7 +383,7 @@ class ColdHolds(Rule):
         ended = before is not None and before.step == "baking"
         if ended and (seen.asked or state.step == "changing" or moved):
             self._baked(record)
-        if not self.course.bake_for and not record.open:
+        if not self.course.bake_for and not record.open and (moved or self._had_to(seen)):
             self._baked(record)
         ring, known = record.books.ring, record.books.cold
         cold = known | {act.index for act in seen.asked}
@@ -394,6 +394,11 @@ class ColdHolds(Rule):
             self.check(
                 not new & hosts or count <= limit.most + TINY, f"{count:g} cold, not {limit.most}"
             )
+
+    def _had_to(self, seen: Seen) -> bool:
+        """Whether a bake of no length must have come before the first that is asked."""
+        books = seen.record.books
+        return bool(seen.asked) and not books.has_budget(seen.asked[0].index, {}, set())
 
     def _baked(self, record: Record) -> None:
         """A bake is over: what serves is warm."""
