@@ -172,7 +172,9 @@ ENDED_BY: dict[str, Callable[[str, str, bool], bool]] = {
     "approval": lambda _, verb, turned: verb == "approve" or turned,
     "host": lambda _, verb, turned: verb in ("retry", "skip") or turned,
     "limit": lambda _, verb, turned: verb in ("retry", "skip", "override", "approve") or turned,
-    "override": lambda happened, verb, _: happened == "host_answered" or verb == "override",
+    "override": lambda happened, verb, _: (
+        happened in ("host_answered", "fleet_seen") or verb == "override"
+    ),
     "rollback": lambda _, __, turned: turned,
     "journal": lambda happened, _, __: happened == "journal_said",
     "policy": lambda happened, _, __: happened == "policy_merged",
