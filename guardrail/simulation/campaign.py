@@ -159,7 +159,8 @@ def campaign(seeds: int, first: int, cores: int, say: Callable[[str], None]) -> 
     began, total = time.monotonic(), NOTHING
     for tally in tallies(first, seeds, cores):
         total = added(total, tally)
-        say(f"{total.seeds} of {seeds} seeds, {len(total.found)} broken")
+        named = "".join(f"; seed {found.seed}: {found.rule}" for found in total.found[:5])
+        say(f"{total.seeds} of {seeds} seeds, {len(total.found)} broken{named}")
     took = time.monotonic() - began
     say(f"{len(FAULTS)} planted faults")
     needed = faults_found(cores)
