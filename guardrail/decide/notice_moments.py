@@ -29,6 +29,8 @@ MOST_REASONS = 5
 """Reasons of a hold that are in a message; all are in `guardrail rollout explain`."""
 
 Mark = tuple[tuple[str, float, int], ...]
+NOTHING: Mark = (("back", 0.0, 0),)
+"""The mark of an operation of which there is nothing to tell."""
 
 
 def mark(state: State) -> Mark:
@@ -42,7 +44,7 @@ def mark(state: State) -> Mark:
         like = _like(hold)
         patience, count = holds.get(like, (CLOSED, 0))
         holds[like] = (min(patience, _patience(state, hold)), count + max(1, len(hold.hosts)))
-    once = ("end", 0.0, 1) if state.finished else ("back", 0.0, state.direction == "back")
+    once = ("end", 0.0, 1) if state.finished else ("back", 0.0, int(state.direction == "back"))
     return (*((like, *_order(*found)) for like, found in sorted(holds.items())), once)
 
 
