@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from guardrail.simulation.faults import FAULTS, Fault, planted
-from guardrail.simulation.rules import Broken
+from guardrail.simulation.rule import Broken
 from guardrail.simulation.story import Story, in_words, shrink, story
 from guardrail.simulation.world import World
 
