@@ -78,7 +78,7 @@ def _like(hold: Hold) -> str:
 def _hold(state: State, like: str, holds: list[Hold]) -> Tiding:
     first = holds[0]
     count = sum(max(1, len(hold.hosts)) for hold in holds)
-    kind, what, many = _words(first, len(holds))
+    kind, what, many = _words(first, count)
     reasons = [text(reason) for hold in holds for reason in hold.reasons]
     more = len(reasons) - MOST_REASONS
     lines = (*reasons[:MOST_REASONS], *((f"and {more} more",) if more > 0 else ()))
@@ -94,11 +94,12 @@ def _hold(state: State, like: str, holds: list[Hold]) -> Tiding:
     )
 
 
-def _words(hold: Hold, alike: int) -> tuple[MessageKind, str, str]:
+def _words(hold: Hold, count: int) -> tuple[MessageKind, str, str]:
     family, _, name = hold.name.partition(":")
     if family == "approval":
         return "approval", f"waits for approval at {name}", f"wait for approval at {name}"
-    held = hold.name if alike == 1 else f"{alike} holds like {hold.name}"
+    many_hosts = family == "host" and count > 1
+    held = f"{hold.name} and {count - 1} more like it" if many_hosts else hold.name
     general = family if family == "host" else hold.name
     return "hold", f"is held on {held}", f"are held on {general}"
 

@@ -32,6 +32,7 @@ from guardrail.settings import Settings
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
+from guardrail_workflows.notice_trial import NoticeTrial
 from guardrail_workflows.notices import NoticesWorkflow, UpgradedNoticesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
@@ -85,7 +86,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow, ShadowWorkflow, *(UPGRADED if build else SHARED)],
+        workflows=[RolloutWorkflow, ShadowWorkflow, NoticeTrial, *(UPGRADED if build else SHARED)],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,
