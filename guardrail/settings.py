@@ -32,7 +32,8 @@ class Settings(BaseSettings):
     acts, recorded as unverified; empty is the login name. allowed_signers: the worker's file of
     keys whose signatures count (ssh-keygen(1)); None is `allowed_signers` in its source.
     freeze_file, freeze_url, freeze_kv: where a freeze can be set besides by command
-    (edges/freezes.py); freeze_kv_token_file: the token for the last. lease_kv: where leases are
+    (edges/freezes.py); freeze_kv_token_file: the token for the last; freeze_timezone: the zone of
+    times without one, in calendars that are read there. lease_kv: where leases are
     locks in Consul, too (edges/lease_lock.py); lease_kv_token_file: the token for that.
     """
 
@@ -48,6 +49,7 @@ class Settings(BaseSettings):
     freeze_url: str = ""
     freeze_kv: str = ""
     freeze_kv_token_file: Path | None = None
+    freeze_timezone: str = ""
     lease_kv: str = ""
     lease_kv_token_file: Path | None = None
 

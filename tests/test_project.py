@@ -22,10 +22,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from temporalio import activity, workflow
 
-from guardrail.model import lease, messages
+from guardrail.model import board, lease, messages, notice
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.identity import Identity
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
+from guardrail_workflows.notices import NoticesWorkflow, UpgradedNoticesWorkflow
+from guardrail_workflows.notifying import Notifying, notices_due
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
 
@@ -301,6 +303,18 @@ def test_the_names_the_library_uses_are_the_registered_ones() -> None:
     }
     assert activities == set(constants().values()).difference(*found.values())
     assert messages.CHANGE_HOST in activities
+
+
+@pytest.mark.parametrize("kind", [NoticesWorkflow, UpgradedNoticesWorkflow])
+def test_the_notices_answer_to_the_names_the_library_uses(kind: type) -> None:
+    definition: Any = workflow._Definition.must_from_class(kind)
+    assert definition.name == board.NOTICES
+    assert set(definition.signals) == {board.HEAR}
+    assert set(definition.queries) == {board.BOARD}
+    methods = [method for _, method in inspect.getmembers(Notifying, inspect.isfunction)]
+    named = [activity._Definition.from_callable(each) for each in (*methods, notices_due)]
+    names = {found.name for found in named if found is not None}
+    assert names == {board.TELL, board.DUE, board.DELIVER, notice.SEND, notice.ROUTES}
 
 
 @pytest.mark.parametrize("kind", [LeasesWorkflow, UpgradedLeasesWorkflow])

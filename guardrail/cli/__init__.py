@@ -20,6 +20,7 @@ from guardrail.cli import (
     journal,
     lab,
     lease,
+    notify,
     override,
     plan,
     policy,
@@ -124,6 +125,7 @@ app.add_typer(journal.app, name="journal")
 app.add_typer(lease.app, name="lease")
 app.add_typer(override.app, name="override")
 app.add_typer(freeze.app, name="freeze")
+app.add_typer(notify.app, name="notify")
 app.add_typer(lab.app, name="lab")
 
 

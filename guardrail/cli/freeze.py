@@ -11,10 +11,10 @@ import typer
 from guardrail.cli.json_out import dump
 from guardrail.cli.session import By, Json, person, run, settings
 from guardrail.cli.talk import STILL, tell
-from guardrail.decide.freezes import current, ends, in_order, words
+from guardrail.decide.freezes import current, ends, in_order, stands, words
 from guardrail.edges.freezes import VALID, Commands, Freezes, places_of
 from guardrail.edges.temporal import connect
-from guardrail.files.freeze import parse
+from guardrail.files.freeze import parse_in
 from guardrail.files.values import seconds
 from guardrail.model.freeze import Freeze, Frozen, Lift, Lifted
 from guardrail.settings import Settings
@@ -29,6 +29,10 @@ app = typer.Typer(
 SETTLED = VALID + STILL
 """Seconds after which no host begins any more: a worker's last look may be so old, then as after a
 pause."""
+
+NEXT = 3
+"""Freezes to come that are shown."""
+NONE = "Nothing is frozen."
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; recorded and shown. Needed.")]
 
@@ -157,22 +161,27 @@ def status(as_json: Json = False) -> None:
     if as_json:
         typer.echo(dump(shown))
         return
-    tell(lines(shown))
+    tell(lines(shown, time.time()))
 
 
 async def _status(known: Settings) -> Shown:
     operations = await connect()
     frozen = await Commands(operations.client, operations.address).frozen()
-    elsewhere = await Freezes(places_of(parse, *known.freeze_places)).now()
+    places = places_of(parse_in(known.freeze_timezone), *known.freeze_places)
+    elsewhere = await Freezes(places).now()
     by_command = current(frozen, time.time()).freezes
     return Shown(in_order([*by_command, *elsewhere.freezes]), elsewhere.unread, frozen.lifted)
 
 
-def lines(shown: Shown) -> list[str]:
-    """The freezes in words."""
-    rows = [f"{one.name}: {words(one)}; ends by: {ends(one)}" for one in shown.freezes]
+def lines(shown: Shown, at: float) -> list[str]:
+    """The freezes in words; of those to come, which can be a calendar of them, the next ones."""
+    now = [one for one in shown.freezes if stands(one, at)]
+    ahead = sorted((one for one in shown.freezes if at < one.since), key=lambda one: one.since)
+    rows = [f"{one.name}: {words(one)}; ends by: {ends(one)}" for one in now] or [NONE]
+    rows += [f"to come: {one.name}: {words(one)}" for one in ahead[:NEXT]]
+    rows += [f"… and {len(ahead) - NEXT} later ones (--json has all)"] if len(ahead) > NEXT else []
     unread = [f"cannot be read: {why}; after a minute it counts as frozen" for why in shown.unread]
     lifted = [
         f"{gone.freeze.name} was lifted by {gone.by}: {gone.reason}" for gone in shown.lifted[-3:]
     ]
-    return [*(rows or ["Nothing is frozen."]), *unread, *lifted]
+    return [*rows, *unread, *lifted]

@@ -26,6 +26,7 @@ from guardrail.model.journal import (
     HostTold,
     LeaseBroken,
     Line,
+    NoticeGiven,
     Pairs,
     PlanFixed,
     Turned,
@@ -191,6 +192,15 @@ def _read(read: HostsReread, _: str, __: Cast) -> str:
     return f"{what}: {'; '.join(wrong) or 'all as they should be'}"
 
 
+def _notice(given: NoticeGiven, _: str, __: Cast) -> str:
+    of = f" (about {given.operations} operations)" if given.operations > 1 else ""
+    told = f"channel {given.channel} took the message: {given.subject}"
+    if not given.sent:
+        told = f"channel {given.channel} did not take the message, {given.why}: {given.subject}"
+    tries = f", at try {given.tries}" if given.tries > 1 else ""
+    return f"{told}{of}{tries}"
+
+
 def _ended(end: Ended, _: str, __: Cast) -> str:
     return f"{end.phase.replace('_', ' ')}: {'; '.join(end.reasons)}"
 
@@ -211,5 +221,6 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     HostAsked: _asked,
     HostTold: _told,
     HostsReread: _read,
+    NoticeGiven: _notice,
     Ended: _ended,
 }

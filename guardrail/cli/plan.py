@@ -30,7 +30,7 @@ from guardrail.edges.temporal import configured, connect
 from guardrail.errors import Refused, Unanswered
 from guardrail.files import Documents, load, shipped_policies
 from guardrail.files.contractfile import contract_of
-from guardrail.files.freeze import parse
+from guardrail.files.freeze import parse_in
 from guardrail.model.messages import PlanRequest
 from guardrail.model.plan import Plan
 from guardrail.planning import plan_rollout, recalled
@@ -120,7 +120,7 @@ async def planned(request: PlanRequest, documents: Documents) -> Plan:
 async def frozen(made: Plan, known: Settings) -> tuple[str, ...]:
     """The freezes that stand now and concern the plan, and the places that cannot be read: those
     by command, and those that this environment names. Raises Refused."""
-    places = places_of(parse, *known.freeze_places)
+    places = places_of(parse_in(known.freeze_timezone), *known.freeze_places)
     try:
         operations = await connect()
     except Unanswered as silent:

@@ -29,6 +29,8 @@ MOST_REASONS = 5
 """Reasons of a hold that are in a message; all are in `guardrail rollout explain`."""
 
 Mark = tuple[tuple[str, float, int], ...]
+NOTHING: Mark = (("back", 0.0, 0),)
+"""The mark of an operation of which there is nothing to tell."""
 
 
 def mark(state: State) -> Mark:
@@ -42,7 +44,7 @@ def mark(state: State) -> Mark:
         like = _like(hold)
         patience, count = holds.get(like, (CLOSED, 0))
         holds[like] = (min(patience, _patience(state, hold)), count + max(1, len(hold.hosts)))
-    once = ("end", 0.0, 1) if state.finished else ("back", 0.0, state.direction == "back")
+    once = ("end", 0.0, 1) if state.finished else ("back", 0.0, int(state.direction == "back"))
     return (*((like, *_order(*found)) for like, found in sorted(holds.items())), once)
 
 
@@ -76,7 +78,7 @@ def _like(hold: Hold) -> str:
 def _hold(state: State, like: str, holds: list[Hold]) -> Tiding:
     first = holds[0]
     count = sum(max(1, len(hold.hosts)) for hold in holds)
-    kind, what, many = _words(first, len(holds))
+    kind, what, many = _words(first, count)
     reasons = [text(reason) for hold in holds for reason in hold.reasons]
     more = len(reasons) - MOST_REASONS
     lines = (*reasons[:MOST_REASONS], *((f"and {more} more",) if more > 0 else ()))
@@ -92,11 +94,12 @@ def _hold(state: State, like: str, holds: list[Hold]) -> Tiding:
     )
 
 
-def _words(hold: Hold, alike: int) -> tuple[MessageKind, str, str]:
+def _words(hold: Hold, count: int) -> tuple[MessageKind, str, str]:
     family, _, name = hold.name.partition(":")
     if family == "approval":
         return "approval", f"waits for approval at {name}", f"wait for approval at {name}"
-    held = hold.name if alike == 1 else f"{alike} holds like {hold.name}"
+    many_hosts = family == "host" and count > 1
+    held = f"{hold.name} and {count - 1} more like it" if many_hosts else hold.name
     general = family if family == "host" else hold.name
     return "hold", f"is held on {held}", f"are held on {general}"
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from guardrail.decide.notice_words import message
 from guardrail.model.board import Board, Due, Group, Heard, Member, Saying, Tiding, Tidings
 
-GATHER = 3.0
-"""Seconds for which what comes together is gathered into one message."""
+GATHER, GATHER_MOST = 3.0, 15.0
+"""Seconds for which more has to come, to be gathered into one message; and that takes at most."""
 JOINS = (60.0, 300.0, 900.0, 3600.0)
 """Seconds after a message before newcomers to its cause are said; the last one for all later."""
 REPEATS = (900.0, 3600.0, 14_400.0, 86_400.0)
@@ -137,10 +137,21 @@ def _next(group: Group) -> float | None:
     """When something is to be said of this group."""
     times = []
     if waiting := _waiting(group):
-        times.append(max(_earliest(group), min(map(_ready, waiting)) + GATHER))
+        times.append(max(_earliest(group), _gathered(waiting)))
     if group.lasts and _standing(group):
         times.append(group.last + _step(REPEATS, group.again))
     return min(times, default=None)
+
+
+def _gathered(waiting: tuple[Member, ...]) -> float:
+    """When no more has come for a while."""
+    first, *others = sorted(map(_ready, waiting))
+    at = first + GATHER
+    for ready in others:
+        if ready > at:
+            break
+        at = min(ready + GATHER, first + GATHER_MOST)
+    return at
 
 
 def _earliest(group: Group) -> float:

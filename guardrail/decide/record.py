@@ -31,6 +31,7 @@ from guardrail.model.journal import (
     HostAsked,
     HostsReread,
     HostTold,
+    NoticeGiven,
     Pairs,
     PlanFixed,
     Record,
@@ -38,6 +39,7 @@ from guardrail.model.journal import (
     WatchBegun,
     WaveBegun,
 )
+from guardrail.model.notice import Answer, Failed, Message
 from guardrail.model.operation import (
     BeginHost,
     Commanded,
@@ -290,6 +292,21 @@ def _freeze_set(one: Freeze) -> FreezeSet:
 
 def _lifted(gone: Lifted) -> FreezeLifted:
     return FreezeLifted(gone.freeze.name, gone.freeze.by, gone.by, text(gone.reason))
+
+
+def notice_record(message: Message, answer: Answer, operations: int) -> NoticeGiven:
+    """What a channel has made of a message about so many operations."""
+    failed = isinstance(answer, Failed)
+    return NoticeGiven(
+        channel=answer.channel,
+        message=message.kind,
+        cause=message.cause,
+        subject=text(message.subject),
+        sent=not failed,
+        why=text(answer.why) if isinstance(answer, Failed) else "",
+        tries=answer.tries,
+        operations=operations,
+    )
 
 
 # ---------------------------------------------------------------- words and numbers

@@ -99,7 +99,9 @@ def apply(state: State, found: Merged, now: float) -> State:
     """The state under what became stricter."""
     forward = state.direction == "forward"
     hosts = learn.wave_hosts(state, state.wave)
-    untouched = forward and state.waiting == hosts and not hosts & (state.tried | state.astray)
+    others = state.waiting & ~hosts  # of earlier waves, to be asked again
+    whole = state.waiting & hosts == hosts and not hosts & (state.tried | state.astray)
+    untouched = forward and whole
     first = state.wave + (0 if untouched else 1)
     course, notes = tightened(state.course, found, first, forward=forward, turn=state.turn)
     if not notes:
@@ -107,7 +109,7 @@ def apply(state: State, found: Merged, now: float) -> State:
     anew = _watched(state.course) != _watched(course)
     state = replace(state, course=course)
     if untouched:
-        state = replace(state, waiting=learn.wave_hosts(state, state.wave))
+        state = replace(state, waiting=others | learn.wave_hosts(state, state.wave))
     for text in notes:
         state = note(state, now, f"policy: {text}")
     return learn.watch_anew(state, now) if anew else state

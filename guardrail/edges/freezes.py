@@ -9,6 +9,9 @@ never read is `unread`: nothing begins on a guess.
     file      GUARDRAIL_FREEZE_FILE on the worker; a file that is not there is no freeze
     url       GUARDRAIL_FREEZE_URL, http or https; 404 is none
     kv        GUARDRAIL_FREEZE_KV, ADDRESS/KEY of a Consul; a key that is not there is none
+
+A file, URL or key whose name ends in .ics is an iCalendar file, and so is what is served as
+text/calendar; GUARDRAIL_FREEZE_TIMEZONE names the zone of its times that have none (files/ics.py).
 """
 
 import asyncio
@@ -18,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -50,10 +54,17 @@ VALID = 1.0
 READ_WITHIN = 2.0
 """Seconds that one reading may take."""
 MOST_BYTES = 1_000_000
+CALENDAR = "text/calendar"
 
-Parse = Callable[[bytes, str, float], tuple[Freeze, ...]]
-"""How a document is read: its text, its place, and since when where it does not say so
-(files/freeze.py). Raises InvalidFile."""
+
+class Parse(Protocol):
+    """How a document is read (files/freeze.py)."""
+
+    def __call__(
+        self, text: bytes, place: str, since: float, /, *, calendar: bool = False
+    ) -> tuple[Freeze, ...]:
+        """Its text, its place, and since when where it does not say so. calendar: it is said to be
+        an iCalendar file. Raises InvalidFile."""
 
 
 class Place(Protocol):
@@ -188,7 +199,8 @@ class Url:
         if response.status_code != httpx.codes.OK or not response.content.strip():
             raise self._silent(f"HTTP {response.status_code} without a document")
         text = _bounded(response.content, self.name)
-        return self.parse(text, self.name, _first_seen(self.first_seen, text))
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return await _apart(self.parse, text, self.name, self.first_seen, kind == CALENDAR)
 
     def _silent(self, reason: str) -> Unanswered:
         return Unanswered("The URL", self.name.removeprefix("url:"), reason)
@@ -223,7 +235,15 @@ class Key:
             text = base64.b64decode(found[0]["Value"] or "", validate=True)
         except (LookupError, TypeError, ValueError):
             raise _malformed(self.name, "Consul's answer has no value in it") from None
-        return self.parse(_bounded(text, self.name), self.name, _first_seen(self.first_seen, text))
+        return await _apart(self.parse, _bounded(text, self.name), self.name, self.first_seen)
+
+
+async def _apart(
+    parse: Parse, text: bytes, place: str, seen: dict[bytes, float], calendar: bool = False
+) -> tuple[Freeze, ...]:
+    """Read a document in a thread: a large calendar must not keep permits from being asked for."""
+    read = partial(parse, text, place, _first_seen(seen, text), calendar=calendar)
+    return await asyncio.to_thread(read)
 
 
 def _malformed(place: str, what: str) -> InvalidFile:

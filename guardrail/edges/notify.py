@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from guardrail.decide.escalation import next_round
 from guardrail.edges.notify_why import Why, caught, why
 from guardrail.edges.secrets import place, read_secret
 from guardrail.errors import GuardrailError, Refused
 from guardrail.model.notice import Answer, Channel, Failed, Message, Route, Sent
+from guardrail.ports import Notifier
 
 T = TypeVar("T")
 
@@ -173,3 +175,26 @@ def text_of(message: Message) -> str:
         return text
     last = "\n".join(message.lines[-3:])[:MOST_TEXT]
     return f"{text[: max(0, MOST_TEXT - len(last) - 3)]}\n…\n{last}"
+
+
+# ---------------------------------------------------------------- to everybody it is for
+
+
+async def deliver(
+    notifier: Notifier,
+    message: Message,
+    before: Sequence[Answer] = (),
+    heard: Callable[[tuple[Answer, ...]], None] = lambda _: None,
+) -> tuple[Answer, ...]:
+    """Give a message to its channels, and for each that fails to the next (decide/escalation.py).
+
+    before: answers that are known from an earlier try at the same. heard: told all answers after
+    each round. Raises what `routes` raises.
+    """
+    routes = await asyncio.to_thread(notifier.routes)
+    answers = tuple(before)
+    while asked := next_round(routes, message, answers):
+        sending = [notifier.send(message, channel) for channel in asked]
+        answers = (*answers, *await asyncio.gather(*sending))
+        heard(answers)
+    return answers

@@ -12,16 +12,19 @@ One freeze, or a list of them, in YAML or JSON; every key may be left out:
     rollback: warn                  # going back need not wait; default: same, it waits
 
 An empty file that is there is a freeze for no stated reason: `touch FILE` is all it takes. An empty
-list is none.
+list is none. A place that ends in `.ics`, or is served as text/calendar, or begins as one, is an
+iCalendar file (files/ics.py).
 """
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal, Protocol
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, PlainValidator, ValidationError
 
-from guardrail.errors import InvalidFile
+from guardrail.errors import InvalidFile, Refused
 from guardrail.files.faults import faults_of
 from guardrail.files.tree import Placed, Spot, read
 from guardrail.files.values import Format, shown
@@ -29,6 +32,9 @@ from guardrail.model.freeze import Freeze
 
 _MOST = 1_000
 """Freezes of one place."""
+CALENDAR = ".ics"
+_BEGIN = b"BEGIN:VCALENDAR"
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
 def _time(value: object) -> float:
@@ -67,18 +73,46 @@ class ManyFormat(Format):
     freezes: list[FreezeFormat] = Field(max_length=_MOST)
 
 
-def parse(text: bytes, place: str, since: float) -> tuple[Freeze, ...]:
-    """The freezes of one place. since: when they were written, where they do not say it.
+def parse(
+    text: bytes, place: str, since: float, *, calendar: bool = False, timezone: str = ""
+) -> tuple[Freeze, ...]:
+    """The freezes of one place. since: when they were written, where they do not say it. calendar:
+    it is said to be an iCalendar file, whatever its name. timezone: for its times without a zone.
 
     Raises InvalidFile with every fault: what cannot be read is no word that nothing is frozen.
     """
     if not text.strip():
         return (Freeze("freeze", "", "", since, place=place),)
+    if calendar or place.lower().endswith(CALENDAR) or text.lstrip(_BLANK).startswith(_BEGIN):
+        from guardrail.files import ics
+
+        return ics.freezes(text, place, timezone)
     documents, faults = read(text, place)
     if faults:
         raise InvalidFile(faults)
     found = [one for placed in documents for one in _of(placed)]
     return tuple(_model(one, n, place, since) for n, one in enumerate(found, 1))
+
+
+class Reading(Protocol):
+    """`parse`, for one zone."""
+
+    def __call__(
+        self, text: bytes, place: str, since: float, /, *, calendar: bool = False
+    ) -> tuple[Freeze, ...]:
+        """See parse."""
+
+
+def parse_in(timezone: str) -> Reading:
+    """How documents are read where that zone is meant for times without one. Raises Refused."""
+    try:
+        zone = ZoneInfo(timezone).key if timezone else ""
+    except (KeyError, ValueError, OSError):
+        raise Refused(
+            "GUARDRAIL_FREEZE_TIMEZONE is a name of the tz database, such as Europe/Berlin, "
+            f"not {timezone!r}"
+        ) from None
+    return partial(parse, timezone=zone)
 
 
 def _of(placed: Placed) -> list[FreezeFormat]:

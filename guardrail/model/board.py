@@ -6,7 +6,7 @@ does no harm. The workflow that hears them keeps a `Board`. Times are seconds si
 
 from dataclasses import dataclass
 
-from guardrail.model.notice import Answer, Message, MessageKind
+from guardrail.model.notice import Answer, Message, MessageKind, Route
 
 NOTICES = "Notices"
 """The workflow type; there is one in a namespace."""
@@ -15,6 +15,10 @@ HEAR = "hear"
 """A signal: `Tidings`."""
 BOARD = "board"
 """A query: `Board`."""
+
+TRIAL = "NoticeTrial"
+"""The workflow type of a look at a worker's channels, and of a message that tries one: a
+`TrialAsked`, answered by `Tried`."""
 
 TELL = "tell_notices"
 """An activity: `Tidings`, which it takes to that workflow, and starts it where it is not there."""
@@ -153,3 +157,22 @@ class NoticesInput:
     board: Board = Board()
     number: int = 0
     run_events: int = 2_000
+
+
+# ---------------------------------------------------------------- trying a channel
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAsked:
+    """Try this channel (empty: none, only say which there are). by: who asks."""
+
+    channel: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The worker's channels, and what the one that was tried answered (None: none was)."""
+
+    routes: tuple[Route, ...] = ()
+    answer: Answer | None = None

@@ -13,6 +13,9 @@ Pairs = tuple[tuple[str, str], ...]
 FREEZES = "_freezes"
 """Where freezes by command are recorded: they belong to no operation, and none is called so."""
 
+NOTICES = "_notices"
+"""Where messages are recorded that are about more operations than have them in their own."""
+
 # ---------------------------------------------------------------- records
 
 
@@ -207,6 +210,24 @@ class HostsReread:
 
 
 @dataclass(frozen=True, slots=True)
+class NoticeGiven:
+    """A message was given to a channel, by its name; why: it did not take it, after so many tries.
+
+    message: the kind of message. operations: how many it is about.
+    """
+
+    channel: str
+    message: str
+    cause: str
+    subject: str
+    sent: bool
+    why: str = ""
+    tries: int = 1
+    operations: int = 1
+    kind: Literal["notice"] = "notice"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The operation is over. `changed` counts hosts."""
 
@@ -233,6 +254,7 @@ Record = (
     | HostAsked
     | HostTold
     | HostsReread
+    | NoticeGiven
     | Ended
 )
 
@@ -252,6 +274,7 @@ RECORDS: tuple[type[Record], ...] = (
     HostAsked,
     HostTold,
     HostsReread,
+    NoticeGiven,
     Ended,
 )
 
@@ -279,7 +302,7 @@ class EntryId:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing to be recorded, once. operation: or `FREEZES`."""
+    """One thing to be recorded, once. operation: or `FREEZES`, or `NOTICES`."""
 
     operation: str
     id: EntryId

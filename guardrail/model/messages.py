@@ -133,6 +133,8 @@ class Planned:
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
     at: float = 0.0
+    notices: bool = False
+    """Whether the worker has channels by which people are told (model/board.py)."""
 
 
 # ---------------------------------------------------------------- host work and watching
@@ -410,13 +412,15 @@ class RolloutInput:
     """The workflow's argument: a request, and after the first run what it carried.
 
     run_events: events of history from which the first quiet moment begins a new run (2,000
-    replay in about 0.4 s; the server's limit is 51,200). signature: see `SignedRequest`.
+    replay in about 0.4 s; the server's limit is 51,200). signature: see `SignedRequest`. notices:
+    after the first run, whether people are told.
     """
 
     request: PlanRequest
     carried: Carried | None = None
     run_events: int = 2_000
     signature: str = ""
+    notices: bool = False
 
 
 # ---------------------------------------------------------------- what is shown

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from guardrail.simulation.faults import FAULTS, Fault, planted
-from guardrail.simulation.rules import Broken
+from guardrail.simulation.rule import Broken
 from guardrail.simulation.story import Story, in_words, shrink, story
 from guardrail.simulation.world import World
 
@@ -159,7 +159,8 @@ def campaign(seeds: int, first: int, cores: int, say: Callable[[str], None]) -> 
     began, total = time.monotonic(), NOTHING
     for tally in tallies(first, seeds, cores):
         total = added(total, tally)
-        say(f"{total.seeds} of {seeds} seeds, {len(total.found)} broken")
+        named = "".join(f"; seed {found.seed}: {found.rule}" for found in total.found[:5])
+        say(f"{total.seeds} of {seeds} seeds, {len(total.found)} broken{named}")
     took = time.monotonic() - began
     say(f"{len(FAULTS)} planted faults")
     needed = faults_found(cores)

@@ -54,7 +54,8 @@ from guardrail.simulation import freezing, service
 from guardrail.simulation.freezing import Places, refuses
 from guardrail.simulation.policing import merged_at
 from guardrail.simulation.ringing import ring_of
-from guardrail.simulation.rules import Broken, Referee
+from guardrail.simulation.rule import Broken
+from guardrail.simulation.rules import Referee
 from guardrail.simulation.service import Service
 from guardrail.simulation.story import (
     Behaviour,

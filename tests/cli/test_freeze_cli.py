@@ -17,7 +17,7 @@ ICE = Freeze("ice", "slow", "ann", 1000.0, until=90_000.0)
 def test_every_freeze_is_told_with_what_ends_it():
     file = Freeze("holidays", "", "", 1000.0, place="file:/etc/freeze", fleets=("cache",))
     shown = cli.Shown((ICE, file), ("url:http://x: refused",), (Lifted(ICE, "bob", "ok", 5.0),))
-    assert cli.lines(shown) == [
+    assert cli.lines(shown, 2000.0) == [
         (
             "ice: frozen since 1970-01-01 00:16:40Z by ann until 1970-01-02 01:00:00Z: slow "
             "(command, ice); ends by: its end at 1970-01-02 01:00:00Z (or guardrail freeze off ice)"
@@ -29,6 +29,15 @@ def test_every_freeze_is_told_with_what_ends_it():
         "cannot be read: url:http://x: refused; after a minute it counts as frozen",
         "ice was lifted by bob: ok",
     ]
+
+
+def test_of_a_calendar_to_come_the_next_ones_are_told():
+    nights = [Freeze(f"night/{n}", "batch", "", n * 1e4, n * 1e4 + 9.0, "x.ics") for n in range(9)]
+    told = cli.lines(cli.Shown(tuple(nights)), 15_000.0)
+    assert [line.partition(":")[0] for line in told] == ["Nothing is frozen."] + ["to come"] * 3 + [
+        "… and 4 later ones (--json has all)"
+    ]
+    assert told[1].startswith("to come: night/2: frozen since 1970-01-01 05:33:20Z until")
 
 
 def test_as_json_times_are_times():

@@ -31,6 +31,7 @@ from guardrail.model.journal import (
     HostsReread,
     HostTold,
     LeaseBroken,
+    NoticeGiven,
     PlanFixed,
     Turned,
     WatchBegun,
@@ -75,6 +76,10 @@ FREEZES = (
     FreezeSet("ice", "ann", "the site is slow", 1e9, ("memcached",), ("cache",), binds_back=False),
     FreezeSet("snow", "ann", "x", None),
     FreezeLifted("snow", "ann", "bob", "well again"),
+)
+NOTICES = (
+    NoticeGiven("pager", "hold", "hold:gate:m", "guardrail: op is held", False, "it hung up", 4),
+    NoticeGiven("mail", "hold", "hold:gate:m", "guardrail: 3 operations are held", True, "", 1, 3),
 )
 READINGS = (
     HostsReread(1),
@@ -235,8 +240,17 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    made = (*RECORDED, *READINGS, BROKEN, PAST, *FREEZES)
+    made = (*RECORDED, *READINGS, BROKEN, PAST, *FREEZES, *NOTICES)
     assert {type(record) for record in made} == set(RECORDS) == set(WORDS)
+
+
+def test_messages_in_words() -> None:
+    entries = [Entry(OP, EntryId("n", at, 0), T, given) for at, given in enumerate(NOTICES)]
+    lines = check(extend(Tip(), entries)[0]).lines
+    assert [told[26:] for told in story(lines, Look(zone=UTC))] == [
+        "channel pager did not take the message, it hung up: guardrail: op is held, at try 4",
+        "channel mail took the message: guardrail: 3 operations are held (about 3 operations)",
+    ]
 
 
 def test_an_approval_that_a_shadow_goes_past_in_words() -> None:

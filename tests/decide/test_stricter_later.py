@@ -149,6 +149,18 @@ def test_a_wave_whose_hosts_failed_and_are_tried_again_has_begun():
     assert ends(decide(both, event).state.course)[:2] == [2, 3]
 
 
+def test_a_wave_beside_which_a_host_of_an_earlier_one_is_asked_again_is_cut():
+    plan = asking(2, 4)
+    state = drive(plan, Script(), until=5.0).state
+    later = replace(
+        state, wave=1, waiting=0b1110, astray=0b10, tried=0b11, in_flight=(), merge_pending=True
+    )
+    told = decide(later, PolicyMerged(6.0, later.merge_turn, said(plan, wave=1))).state
+    assert ends(told.course) == [2, 3, 4]
+    asked = told.waiting | sum(1 << flight.index for flight in told.in_flight)
+    assert asked == 0b110, "the earlier host still, and one of the smaller wave"
+
+
 # ---------------------------------------------------------------- warm-up
 
 

@@ -149,6 +149,47 @@ async def test_a_key_of_consul_is_read_and_one_that_is_not_there_is_none():
             await key.read()
 
 
+CALENDAR = """\
+BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//them//EN
+BEGIN:VEVENT
+UID:night@them
+SUMMARY:Nightly batch
+DTSTART:20250101T220000Z
+DTEND:20250102T040000Z
+RRULE:FREQ=DAILY
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+async def test_what_is_served_as_a_calendar_is_read_as_one():
+    async with serving("127.0.41.3", 8600) as part:
+        url = Url(f"{part.url}/feed", parse)
+        served = {"Content-Type": "text/calendar; charset=utf-8"}
+        part.answers["/feed"] = Answer(CALENDAR, 200, served)
+        found = await url.read()
+        assert 366 <= len(found) <= 368
+        assert {one.reason for one in found} == {"Nightly batch"}
+        part.answers["/feed"] = Answer("[]", 200, served)
+        with pytest.raises(InvalidFile, match="no line of an iCalendar file"):
+            await url.read()
+        part.answers["/feed"] = Answer("[]", 200)
+        assert await url.read() == ()
+
+
+async def test_a_file_that_is_named_as_a_calendar_is_read_as_one(tmp_path):
+    path = tmp_path / "freezes.ics"
+    path.write_text(CALENDAR)
+    freezes = Freezes((File(path, parse),))
+    assert len((await freezes.now()).freezes) >= 366
+    path.write_text("")
+    assert [one.until for one in (await freezes.now()).freezes] == [None]
+    path.write_text(CALENDAR[:-15])
+    assert "the file is cut off" in (await Freezes((File(path, parse),)).now()).unread[0]
+
+
 def test_the_environment_names_the_places(tmp_path, monkeypatch):
     monkeypatch.setenv("GUARDRAIL_FREEZE_FILE", str(tmp_path / "f"))
     monkeypatch.setenv("GUARDRAIL_FREEZE_URL", "https://u:p@status.example/freezes?x=1")

@@ -77,6 +77,7 @@ from guardrail_workflows.frozen import Asked, FreezeWatch
 from guardrail_workflows.host_reread import Reading
 from guardrail_workflows.host_work import HostJob, HostResult, change_host
 from guardrail_workflows.identity import Identity
+from guardrail_workflows.notifying import Notifying
 from guardrail_workflows.permits import Permits
 from guardrail_workflows.ring_watch import RingWatch
 from guardrail_workflows.shadow_work import shadow_host
@@ -118,6 +119,7 @@ class Activities:
     desk: Desk = field(init=False)
     permits: Permits = field(init=False)
     freezes: Freezes = field(init=False)
+    notifying: Notifying = field(init=False)
     _open: dict[str, "_Opened"] = field(default_factory=dict)
     _wholes: dict[str, "_Whole"] = field(default_factory=dict)
 
@@ -125,6 +127,7 @@ class Activities:
         self.permits = Permits(self._ask)
         self.desk = desk_of(self.client, "", *self.locks)
         self.freezes = Freezes((Commands(self.client), *self.places))
+        self.notifying = Notifying.of(self.client, self.source)
 
     @property
     def all(self) -> Sequence[Callable[..., Awaitable[Any]]]:
@@ -144,6 +147,7 @@ class Activities:
             self.record,
             self.merge_policies,
             *Identity.of(self.source, self.signers, self.store).all,
+            *self.notifying.all,
         )
 
     # ------------------------------------------------------------ planning
@@ -155,13 +159,14 @@ class Activities:
             plan = await self._with_freezes(await self._plan(request))
             digest = await asyncio.to_thread(store_plan, self.store, plan)
             await asyncio.to_thread(remembered, self.store, request.fleet, plan)
+            told = await self.notifying.are_there()
         except (Refused, InvalidFile) as error:
             reasons = error.reasons if isinstance(error, Refused) else tuple(map(str, error.faults))
             return Planned("", None, reasons, ())
         except Unanswered as error:
             raise ApplicationError(str(error), type="Unanswered") from error
         course = course_of(plan, digest)
-        return Planned(digest, course, plan.refusals, plan.warnings, time.time())
+        return Planned(digest, course, plan.refusals, plan.warnings, time.time(), told)
 
     async def _plan(self, request: PlanRequest) -> Plan:
         documents = await self.documents()

@@ -19,6 +19,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide import carry, explain, leading, ring, shadow
     from guardrail.decide.commands import answer, refusal
+    from guardrail.decide.notice_moments import NOTHING
     from guardrail.decide.permit import permit
     from guardrail.decide.signing import refuse_unchecked, vouched
     from guardrail.decide.transition import decide
@@ -77,6 +78,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail_workflows.read_again import look_again, read_again, root, see_leader
     from guardrail_workflows.recorder import Recorder
     from guardrail_workflows.signed import signer_of, who_asks
+    from guardrail_workflows.telling import Teller
 
 PHASE = SearchAttributeKey.for_keyword("GuardrailPhase")
 HELD = SearchAttributeKey.for_bool("GuardrailHeld")
@@ -127,6 +129,8 @@ class RolloutWorkflow:
         self.keeper = Keeper(
             given.request, self._task, self._happen, self._lease_turn, lambda: self.clock.now
         )
+        known = NOTHING if given.carried is None else None
+        self.teller = Teller(given.notices, self._as_it_is, known)
         self.clock = Clock(workflow.info().start_time.timestamp())
         self.watcher_died = False
 
@@ -139,6 +143,8 @@ class RolloutWorkflow:
             await self._go_on(given)
         waker = self._task(self._wake())
         self._task(self.recorder.run())
+        if self.teller.on:
+            self._task(self.teller.run())
         await workflow.wait_condition(lambda: self._is_over() or self._may_continue())
         if self.broken is not None:
             raise self.broken
@@ -172,6 +178,7 @@ class RolloutWorkflow:
         facts: Pairs = (("change", change.name), ("from", change.old), ("to", change.new))
         facts = (*facts, *vouched(signer))
         facts = (*facts, *((shadow.FACT,) if self.request.shadow else ()))
+        self.teller.on = planned.notices
         self._happen(Started(self._heard(planned.at)), facts)
 
     async def _go_on(self, given: RolloutInput) -> None:
@@ -217,13 +224,16 @@ class RolloutWorkflow:
 
     def _continue_as_new(self) -> None:
         carried = carry.pack(self.state, tuple(self.answered), self.recorder.number, self.clock.now)
-        workflow.continue_as_new(RolloutInput(self.request, carried, self.run_events))
+        again = RolloutInput(self.request, carried, self.run_events, notices=self.teller.on)
+        workflow.continue_as_new(again)
 
     async def _end(self) -> Status:
         if self.watcher is not None:
             self.watcher.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)
         await self.keeper.settle()
+        if not await self.teller.settle():
+            workflow.logger.error("nobody could be told of the end")
         lost = await self.recorder.settle()
         if lost:
             workflow.logger.error("%d entries could not be recorded in the journal", lost)
@@ -235,6 +245,7 @@ class RolloutWorkflow:
         decision = decide(self.state, event)
         self.recorder.note(self.state, event, decision, facts)
         self.state, self.wake_at = decision.state, decision.wake_at
+        self.teller.note(self.state)
         for action in decision.actions:
             self._do(action)
         self._tell()
@@ -289,6 +300,9 @@ class RolloutWorkflow:
         self.tasks.discard(task)
         if not task.cancelled() and self.broken is None:
             self.broken = task.exception()
+
+    def _as_it_is(self) -> tuple[State, int, float]:
+        return self.state, self.recorder.number, self.clock.now
 
     def _journal_said(self, problem: str) -> None:
         self._happen(JournalSaid(self.clock.now, problem))

@@ -26,17 +26,19 @@ from guardrail.edges.freezes import places_of
 from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import Operations, configured
 from guardrail.files import load
-from guardrail.files.freeze import parse
+from guardrail.files.freeze import parse_in
 from guardrail.model import messages
 from guardrail.settings import Settings
 from guardrail_workflows.activities import Activities
 from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
+from guardrail_workflows.notice_trial import NoticeTrial
+from guardrail_workflows.notices import NoticesWorkflow, UpgradedNoticesWorkflow
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
 
-SHARED = (LeasesWorkflow, FreezesWorkflow)
-UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow)
+SHARED = (LeasesWorkflow, FreezesWorkflow, NoticesWorkflow)
+UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow, UpgradedNoticesWorkflow)
 """The workflows of which a namespace has one each; with a build they outlive it."""
 AT_ONCE = 1_000
 """Host activities that one worker runs at the same time."""
@@ -84,7 +86,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow, ShadowWorkflow, *(UPGRADED if build else SHARED)],
+        workflows=[RolloutWorkflow, ShadowWorkflow, NoticeTrial, *(UPGRADED if build else SHARED)],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,
@@ -131,7 +133,7 @@ async def _run(given: argparse.Namespace) -> None:
         store_of(given.store),
         journal,
         given.allowed_signers,
-        places_of(parse, *Settings.read().freeze_places),
+        places_of(parse_in(Settings.read().freeze_timezone), *Settings.read().freeze_places),
         Settings.read().lease_locks,
     )
     stop = asyncio.Event()
