@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a file; pytest has these on its path
@@ -32,9 +32,10 @@ from guardrail.edges.deployment import make_current
 from guardrail.edges.leases import Desk
 from guardrail.edges.temporal import Operations
 from guardrail.model import messages
+from guardrail.model.board import TELL, Tidings
 from guardrail.model.common import Origin
 from guardrail.model.lease import Break
-from guardrail.model.messages import WatchTask
+from guardrail.model.messages import Planned, PlanRequest, WatchTask
 from guardrail.model.operation import HostFound
 from guardrail.model.plan import ApprovalPoint, Caps
 from guardrail.twins import as_planned
@@ -55,6 +56,25 @@ class Losing(World):
     async def watch(self, task: WatchTask) -> None:
         async with asyncio.timeout(None if self.watches else 0.5):
             await World.watch(self, task)
+
+
+@dataclass
+class Telling(World):
+    """A world whose worker has channels."""
+
+    told: list[Tidings] = field(default_factory=list)
+
+    @activity.defn(name=messages.PLAN_OPERATION)
+    async def plan(self, request: PlanRequest) -> Planned:
+        return replace(await World.plan(self, request), notices=True)
+
+    @activity.defn(name=TELL)
+    async def tell(self, tidings: Tidings) -> None:
+        self.told.append(tidings)
+
+    @property
+    def activities(self):
+        return [*World.activities.fget(self), self.tell]
 
 
 # ---------------------------------------------------------------- the scenarios
@@ -310,6 +330,21 @@ async def lease_broken(client: Client, name: str) -> None:
         await ends(op, "completed", changed=5)
 
 
+async def told(client: Client, name: str) -> None:
+    """People are told of a hold, of its end, and of the operation's."""
+    world = Telling(course(1, 6), client, takes=0.6)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed >= 2)
+        world.verdicts["margin"] = "fail"
+        await op.until(holds("gate:margin"))
+        await op.until(lambda _: len(world.told) == 1)
+        world.verdicts["margin"] = "pass"
+        await op.until(lambda s: s.gates[0].judgement.verdict == "pass")
+        await op.say("resume", ident="1")
+        await ends(op, "completed", changed=6)
+    assert [one.over for one in world.told] == [False, False, True]
+
+
 Scenario = Callable[[Client, str], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {
     "completes": completes,
@@ -333,6 +368,7 @@ SCENARIOS: dict[str, Scenario] = {
     "plan-moved": plan_moved,
     "window": window,
     "tightened": tightened,
+    "told": told,
     "refused": refused,
 }
 CONTINUED = ("continued", "drained")
