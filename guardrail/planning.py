@@ -116,6 +116,7 @@ async def plan_rollout(
         change=change,
         changes=tuple(change.name for change in documents.changes),
         policies=policies,
+        added=frozenset(one.name for one in policies[len(documents.policies) :]),
         gates=documents.gates,
         watching=gates.watching,
         leading=await who_leads(request.fleet, hosts, change, policies, leaders),

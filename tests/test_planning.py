@@ -289,6 +289,15 @@ async def test_no_policy_that_the_caller_adds_loosens_anything():
     assert stated(added) == stated(alone)
 
 
+async def test_a_policy_that_the_caller_adds_does_not_take_the_place_of_a_default():
+    loose = policy("loose", limits={"unavailable": amount(9), "wave": amount(20)}, bake_for=0.0)
+    world = World(hosts(20), policies=())
+    alone, added = await world.plan(), await world.plan(adding(loose))
+    assert stated(added) == stated(alone)
+    assert (added.caps.unavailable, added.bake_for) == (1, 600.0)
+    assert added.approvals == alone.approvals != (), "still somebody else has to agree"
+
+
 async def test_a_policy_of_the_source_counts_once_when_it_is_given_too():
     world = World(hosts(4))
     assert await world.plan(adding(CRITICAL)) == await world.plan()

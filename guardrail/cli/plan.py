@@ -39,7 +39,7 @@ from guardrail.settings import Settings
 EXAMPLE = "Example: guardrail plan examples/consul-agents --source examples/consul-agents/source"
 
 Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE", help="Files or folders: one Rollout, its Fleet.")
+    list[Path], typer.Argument(metavar="FILE", help="One Rollout, its Fleet, policies to add.")
 ]
 SourceFolder = Annotated[
     Path | None,

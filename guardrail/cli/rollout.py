@@ -45,7 +45,7 @@ app = typer.Typer(
     epilog="Example: guardrail rollout start examples/consul-agents --watch",
 )
 
-WHAT = "Files or folders: one Rollout, its Fleet; or a plan file (guardrail plan -o)."
+WHAT = "One Rollout, its Fleet, policies to add; or a plan file (guardrail plan -o)."
 Op = Annotated[str | None, typer.Argument(metavar="OP", help="The operation's name.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded and shown.")]
 NeededReason = Annotated[str, typer.Option("--reason", help="Why; recorded and shown. Needed.")]

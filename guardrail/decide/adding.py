@@ -1,13 +1,15 @@
 """Which policies does a caller add to those of the worker's source?
 
 The caller may add and not remove: whoever knows something about these hosts that the source does
-not say can pass it beside the rollout, and merging never loosens anything. A policy of the source
-is the source's business alone: one with the same name and another content is refused, since
-nobody could tell whose word, and whose owners, a plan means by that name.
+not say can pass it beside the rollout. It loosens nothing: neither what the source says, nor the
+defaults that hold where the source is silent. A policy by a name of the source and with another
+content is refused: nobody could tell whose word, and whose owners, a plan means by that name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from guardrail.decide.merge import together, with_more
+from guardrail.decide.terms import Terms
 from guardrail.model.policy import Policy
 
 
@@ -15,6 +17,13 @@ def with_added(source: Sequence[Policy], added: Sequence[Policy]) -> tuple[Polic
     """The source's policies, and the caller's by other names."""
     known = {policy.name for policy in source}
     return (*source, *(one for one in added if one.name not in known))
+
+
+def in_all(said: Sequence[tuple[Policy, Terms]], added: Collection[str]) -> Terms:
+    """What policies say together, where those that are named in `added` are a caller's."""
+    own = together(words for policy, words in said if policy.name not in added)
+    more = [words for policy, words in said if policy.name in added]
+    return with_more(own, together(more)) if more else own
 
 
 def refuse_added(source: Sequence[Policy], added: Sequence[Policy]) -> tuple[str, ...]:

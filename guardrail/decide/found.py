@@ -49,7 +49,8 @@ class Found:
     """The worker's source, the inventory and the hosts, as they were found.
 
     hosts: all of the fleet. seen: by host name, of those that are not down. change: None when
-    the source has none of that name; `changes` are the names it has. watching: by gate. ring: of
+    the source has none of that name; `changes` are the names it has. added: the names of those
+    policies that are the caller's, not the source's. watching: by gate. ring: of
     the fleet's tier, where it has one. leading: who leads the servers among them, or why
     that cannot be told.
     """
@@ -59,6 +60,7 @@ class Found:
     change: Change | None
     changes: tuple[str, ...] = ()
     policies: tuple[Policy, ...] = ()
+    added: frozenset[str] = frozenset()
     gates: tuple[Gate, ...] = ()
     watching: Mapping[str, Watching] = field(default_factory=dict)
     leading: Leading | str = "nobody was asked"

@@ -12,14 +12,14 @@ A percentage is of the hosts which *its* policy matches, whether they are up, do
 (5 % of 288 is 14, also when 20 of the 288 are down), per domain of the smallest such domain; a
 count of hosts is what it says. `merge` is commutative, associative and idempotent, so the order
 of files never matters, and another policy can only make what is said stricter; decide/stricter.py
-has what that means for each field.
+has what that means for each field. What a caller adds cannot loosen a default either (`with_more`).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from guardrail.decide.stricter import merge
 from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Stated, Terms
@@ -220,7 +220,7 @@ def terms_of(
     return together(said for _, said in each_said(policies, fleet_name, agent, hosts))
 
 
-def resolve(said: Terms) -> Resolved:
+def filled(said: Terms) -> Terms:
     """The terms, with a safe default where no policy has said anything: never a free pass.
 
     Defaults: one host away, one a domain, one domain, no failure, a bake of 10 minutes, 10 s of
@@ -230,36 +230,69 @@ def resolve(said: Terms) -> Resolved:
     """
     person: RecoverBy = "person" if said.cache_critical else "evidence"
     ask: RollbackWhen = "ask"
-    return Resolved(
+    return replace(
+        said,
         unavailable=said.unavailable or _default(1),
         unavailable_per_domain=said.unavailable_per_domain or _default(1),
         domains_at_once=said.domains_at_once or _default(1),
         failures=said.failures or _default(0),
-        failures_share=said.failures_share,
-        failures_consecutive=said.failures_consecutive,
         wave=said.wave or (None if said.policies else _default(10)),
-        cold_capacity=said.cold_capacity,
-        spares=said.spares,
         pace=said.pace or _default(0.0, " s"),
         bake=said.bake or _default(600.0, " s"),
         grace=said.grace or _default(10.0, " s"),
-        max_age_seconds=said.max_age_seconds,
-        max_age_scrapes=said.max_age_scrapes,
         recover_by=said.recover_by or _default(person),
         recover_for=said.recover_for or _default(300.0, " s"),
         rollback_when=said.rollback_when or _default(ask),
         approval_count=said.approval_count or _default(1),
-        not_requester=said.not_requester.value if said.not_requester else not said.policies,
-        verified=said.verified is not None and said.verified.value,
-        cache_critical=said.cache_critical is not None,
-        leader_last=said.leader_last is not None,
+        not_requester=said.not_requester or _default(not said.policies),
         approval_points=said.approval_points or (() if said.policies else (_default("start"),)),
-        gates=said.gates,
-        churn=said.churn,
-        warm_up=said.warm_up,
-        windows=said.windows,
-        policies=said.policies,
-        owners=said.owners,
+    )
+
+
+def with_more(said: Terms, more: Terms) -> Terms:
+    """What is said, and what somebody adds who may loosen nothing: also not the defaults that
+    hold where nobody else has said anything."""
+    return merge(filled(said), filled(merge(said, more)))
+
+
+def resolve(said: Terms) -> Resolved:
+    """The terms, with the defaults of `filled` where no policy has said anything."""
+    full = filled(said)
+
+    def sure(field: str) -> Any:
+        """What has a default, and so is there."""
+        return getattr(full, field)
+
+    return Resolved(
+        unavailable=sure("unavailable"),
+        unavailable_per_domain=sure("unavailable_per_domain"),
+        domains_at_once=sure("domains_at_once"),
+        failures=sure("failures"),
+        failures_share=full.failures_share,
+        failures_consecutive=full.failures_consecutive,
+        wave=full.wave,
+        cold_capacity=full.cold_capacity,
+        spares=full.spares,
+        pace=sure("pace"),
+        bake=sure("bake"),
+        grace=sure("grace"),
+        max_age_seconds=full.max_age_seconds,
+        max_age_scrapes=full.max_age_scrapes,
+        recover_by=sure("recover_by"),
+        recover_for=sure("recover_for"),
+        rollback_when=sure("rollback_when"),
+        approval_count=sure("approval_count"),
+        not_requester=sure("not_requester").value,
+        verified=full.verified is not None and full.verified.value,
+        cache_critical=full.cache_critical is not None,
+        leader_last=full.leader_last is not None,
+        approval_points=full.approval_points,
+        gates=full.gates,
+        churn=full.churn,
+        warm_up=full.warm_up,
+        windows=full.windows,
+        policies=full.policies,
+        owners=full.owners,
     )
 
 

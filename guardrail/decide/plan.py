@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from guardrail.decide import canaries, leading, observing, spares
+from guardrail.decide.adding import in_all
 from guardrail.decide.budget import budget_of, churn_rows, in_slots, slow_turns
 from guardrail.decide.calendar import expand
 from guardrail.decide.claims import critical_roles, needs_of
 from guardrail.decide.forecast import Pace, Work, closed_now, ends_at, in_peak, never_fits
 from guardrail.decide.found import Found, Seen, Watching, down_by_domain, gates_asked
-from guardrail.decide.merge import each_said, matches, resolve, together
+from guardrail.decide.merge import each_said, matches, resolve
 from guardrail.decide.objections import LEAVE_SECONDS, refusals, warnings
 from guardrail.decide.overrides import KNOBS
 from guardrail.decide.shadow import as_shadow
@@ -65,7 +66,7 @@ def make_plan(
     rollout, fleet = request.rollout, request.fleet
     agent = found.change.agent if found.change else ""
     said = each_said(found.policies, fleet.name, agent, found.hosts)
-    care = resolve(together(words for _, words in said))
+    care = resolve(in_all(said, found.added))
     hosts, excluded = split(found, rollout.change)
     versions = {host.name: found.at(host.name).running for host in hosts}
     leader = leading.named(found) if care.leader_last else ""

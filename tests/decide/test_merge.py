@@ -9,7 +9,7 @@ from decide.plan_builders import amount, fleets, hosts, percent, plan, policies,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardrail.decide.merge import matches, resolve, scope, terms, terms_of
+from guardrail.decide.merge import matches, resolve, scope, terms, terms_of, with_more
 from guardrail.decide.stricter import FIELDS, TOGETHER, merge
 from guardrail.decide.terms import BUILT_IN, Resolved, Scope, Terms
 from guardrail.model.calendar import Window, Windows
@@ -360,17 +360,17 @@ def test_adding_a_policy_never_loosens_and_order_does_not_matter(known, added, f
         assert resolve(before).recover_by.value in ("evidence", resolve(after).recover_by.value)
 
 
-def loosened(before, after):
-    """The fields of `Resolved` that are looser after than before."""
+def loosened(before, after, *, defaults=False):
+    """The fields of `Resolved` that are looser after than before; defaults: of those as well."""
     found = []
     for name, meaning in FIELDS.items():
         old, new = getattr(before, name), getattr(after, name)
-        if old is None or getattr(old, "origin", None) == BUILT_IN:
+        if old is None or (getattr(old, "origin", None) == BUILT_IN and not defaults):
             continue  # nothing was said: the first word takes the default's place
         if new is None or meaning.rank(value_of(new)) > meaning.rank(value_of(old)):
             found.append(name)
     for name in ("gates", "approval_points", "windows"):
-        said = {s.value for s in getattr(before, name) if s.origin != BUILT_IN}
+        said = {s.value for s in getattr(before, name) if defaults or s.origin != BUILT_IN}
         found += [name] if not said <= {s.value for s in getattr(after, name)} else []
     kept = all(any(n.value.implies(o.value) for n in after.churn) for o in before.churn)
     times = {s.value.gate: s.value.within for s in after.warm_up}
@@ -389,6 +389,16 @@ def test_adding_a_policy_never_loosens_what_an_operation_keeps_to(known, added, 
     if not said.policies:
         return  # the built-in default: a policy takes its place
     assert loosened(resolve(said), resolve(terms_of([*known, added], "f", "consul", fleet))) == []
+
+
+@CALM
+@given(st.lists(policies(), max_size=3), policies(), fleets())
+def test_what_a_caller_adds_never_loosens_anything_not_even_a_default(known, added, fleet):
+    said, more = (terms_of(these, "f", "consul", fleet) for these in (known, [added]))
+    after = resolve(with_more(said, more))
+    assert loosened(resolve(said), after, defaults=True) == []
+    assert loosened(resolve(merge(said, more)), after, defaults=True) == []
+    assert resolve(with_more(said, Terms())) == resolve(said)
 
 
 @CALM
