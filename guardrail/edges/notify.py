@@ -189,9 +189,12 @@ async def deliver(
     """Give a message to its channels, and for each that fails to the next (decide/escalation.py).
 
     before: answers that are known from an earlier try at the same. heard: told all answers after
-    each round. Raises what `routes` raises.
+    each round. Raises what `routes` raises, and Refused when there is no channel at all: that is
+    no answer to a message that somebody wanted.
     """
     routes = await asyncio.to_thread(notifier.routes)
+    if not routes:
+        raise Refused("the worker's source has no channel any more: nobody can be told")
     answers = tuple(before)
     while asked := next_round(routes, message, answers):
         sending = [notifier.send(message, channel) for channel in asked]

@@ -202,10 +202,11 @@ class ReminderNote:
 class ReminderState:
     """All that is known of one reminder for one moment. Times: seconds since the epoch.
 
-    settled: leads that were spoken of, or that needed no word any more. readings: the last ones.
-    asked: the turn of the last question, asked_at: when. verified: as last judged. unread_since:
-    since when nothing usable is read. doner, done_at: who said that it is done.
-    sent: messages decided on so far. begun, over: whether the occasion has begun, is over.
+    settled: leads that were spoken of, or that needed no word any more. snoozes: how many there
+    were. readings: the last ones. asked: the turn of the last question, asked_at: when. verified:
+    all that is read is as it has to be. unread_since: since when some of it cannot be read.
+    done_by, done_at: who said that it is done. sent: messages decided on so far. begun, over:
+    whether the occasion has begun, is over. story: the last lines of what happened.
     """
 
     wanted: Wanted
@@ -275,6 +276,13 @@ class DoneSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadWanted:
+    """Somebody wants all of it read now."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class WasRead:
     """The answers to the question of that turn."""
 
@@ -300,13 +308,16 @@ class Amended:
     wanted: Wanted
 
 
-ReminderEvent = Tick | Acked | Snoozed | TicketGiven | DoneSaid | WasRead | NotDelivered | Amended
-Say = Acked | Snoozed | TicketGiven | DoneSaid
+Said = Acked | Snoozed | TicketGiven | DoneSaid
+ReminderEvent = Tick | Said | ReadWanted | WasRead | NotDelivered | Amended
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message. level: an index of `People.levels`; above 0 it is an escalation."""
+    """Send a message to all channels that it names; it is delivered once one of them has it.
+
+    level: an index of `People.levels`; above 0 it is an escalation.
+    """
 
     number: int
     level: int
