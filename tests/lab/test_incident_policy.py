@@ -171,9 +171,9 @@ def test_a_caller_without_cache_critical_gets_the_same_plan(
     file = guarded.source / CRITICAL
     lines = file.read_text().splitlines()
     words = {
-        "unavailable": (1, "unavailable: 1"),
-        "failures": (0, "failures: {hosts: 0}"),
         "pace.between": (30, "pace: {between: 30s}"),
+        "churn": (6, "churn: {departures: 6, per: 10m}"),
+        "evidence.grace": (10, "evidence: {maxAge: 3 scrapes, grace: 10s}"),
     }
     limits = said_where(left_out)
     for name, (value, written) in words.items():
