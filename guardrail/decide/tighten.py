@@ -21,6 +21,7 @@ from guardrail.decide.calendar import stricter_of
 from guardrail.decide.evolve import replace
 from guardrail.decide.found import counted
 from guardrail.decide.holds import clear_hold, note, raise_hold
+from guardrail.decide.rollback import wave_span
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.tiers import cut_where_full, overfull
 from guardrail.decide.waves import cut_again
@@ -98,10 +99,10 @@ def watch_again(state: State, event: WatchAgain) -> State:
 def apply(state: State, found: Merged, now: float) -> State:
     """The state under what became stricter."""
     forward = state.direction == "forward"
-    hosts = learn.wave_hosts(state, state.wave)
+    hosts, whole_wave = learn.wave_hosts(state, state.wave), wave_span(state, state.wave)
     others = state.waiting & ~hosts  # of earlier waves, to be asked again
-    whole = state.waiting & hosts == hosts and not hosts & (state.tried | state.astray)
-    untouched = forward and whole
+    begun = whole_wave & (state.tried | state.astray)
+    untouched = forward and state.waiting & hosts == hosts and not begun
     first = state.wave + (0 if untouched else 1)
     course, notes = tightened(state.course, found, first, forward=forward, turn=state.turn)
     if not notes:

@@ -340,6 +340,8 @@ class Books:
         self.fell += [(one.at, one.index) for one in event.fallen if one.index in new]
 
     def _leaves(self, one: Departure) -> None:
+        if any(known.seen and (known.host, known.at) == (one.host, one.at) for known in self.left):
+            return  # told twice
         for known in reversed(self.left):
             if not known.seen and known.index == one.index:
                 known.at, known.seen = one.at, True
