@@ -32,6 +32,9 @@ TIMES = frozenset(
         "opens_at",
         "known_until",
         "until",
+        "begins_at",
+        "ends_at",
+        "next_at",
     )
 )
 """Fields that are seconds since the epoch."""

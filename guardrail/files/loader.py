@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from guardrail.errors import Fault, InvalidFile
 from guardrail.files.change import ChangeFormat, to_change
 from guardrail.files.channel import ChannelFormat, to_channel
+from guardrail.files.checklist import ChecklistFormat, to_checklist
 from guardrail.files.documents import Documents
 from guardrail.files.faults import choice, faults_of
 from guardrail.files.fleet import FleetFormat, to_fleet
@@ -56,6 +57,7 @@ KINDS = {
         Kind("Source", SourceFormat, to_source, "sources"),
         Kind("Channel", ChannelFormat, to_channel, "channels"),
         Kind("Reminder", ReminderFormat, to_reminder, "reminders"),
+        Kind("Checklist", ChecklistFormat, to_checklist, "checklists"),
     )
 }
 
