@@ -180,7 +180,7 @@ def test_what_stands_because_of_a_ring_stands_until_somebody_tells_of_it_again()
     told.tick_until(T0 + 64)
     told(WatchAgain(T0 + 65))
     assert "limit:coldCapacity" in told.holds, "a new watch knows nothing of the ring"
-    told.sees(T0 + 66, taken=(6,))
+    told.sees(T0 + 66)
     assert "limit:coldCapacity" in told.holds
 
 
