@@ -17,8 +17,10 @@ from test_rollout import course
 
 from guardrail.decide import chain, notices
 from guardrail.edges.converter import CONVERTER
+from guardrail.edges.deployment import make_current
 from guardrail.edges.notices import Bulletin
 from guardrail.edges.notify import Channels
+from guardrail.edges.temporal import Operations
 from guardrail.model import messages
 from guardrail.model.board import HEAR, NOTICES, NOTICES_ID, NoticesInput, Tiding, Tidings
 from guardrail.model.common import Origin, Secret
@@ -32,7 +34,7 @@ from guardrail_workflows.notifying import Notifying
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.worker import make_worker, sandbox
 
-from engine import World, operation
+from engine import World, operation, real_server
 
 pytestmark = pytest.mark.temporal
 SECRET = "t0ken-of-the-hook"
@@ -301,3 +303,29 @@ async def test_what_was_told_while_no_worker_was_there_is_said_once_one_is(serve
     async with a_board(server.client, world):
         await until(lambda: hook.got)
     assert hook.got[0]["title"] == "guardrail: op-0001 is held on gate:x"
+
+
+async def test_a_later_build_that_decides_otherwise_carries_on(channels, hook, monkeypatch):
+    """The board outlives builds: what an earlier one decided is in history, and is not decided
+    again when the later one replays it."""
+    async with real_server() as env:
+        client, operations = env.client, Operations(env.client, "here")
+        world = Telling(course(1), client, channels=channels)
+        async with make_worker(client, world.activities, "build-a"):
+            await make_current(operations, "build-a")
+            await Bulletin(client).tell(held(1, time.time()))
+            await until(lambda: hook.got)
+        monkeypatch.setattr(notices, "GATHER", 0.2)
+        monkeypatch.setattr(notices, "JOINS", (0.5,))
+        monkeypatch.setattr(notices, "REPEATS", (5_000.0,))
+        async with make_worker(client, world.activities, "build-b"):
+            await make_current(operations, "build-b")
+            await Bulletin(client).tell(held(2, time.time()))
+            await until(lambda: len(hook.got) == 2)
+            kept = await Bulletin(client).board()
+        told = [(member.operation, member.said) for member in kept.groups[0].members]
+        assert told == [("op-0001", True), ("op-0002", True)]
+        history = (await client.get_workflow_handle(NOTICES_ID).fetch_history()).to_json()
+        assert "WORKFLOW_TASK_FAILED" not in history
+    assert hook.got[1]["message"].splitlines()[0] == "2 operations: op-0002, op-0001."
+    assert hook.got[1]["message"].splitlines()[2] == "1 of them newly."
