@@ -315,7 +315,7 @@ async def test_a_later_build_that_decides_otherwise_carries_on(channels, hook, m
             await make_current(operations, "build-a")
             await Bulletin(client).tell(held(1, time.time()))
             await until(lambda: hook.got)
-        monkeypatch.setattr(notices, "GATHER", 0.2)
+        monkeypatch.setattr(notices, "GATHER", 6.0)
         monkeypatch.setattr(notices, "JOINS", (0.5,))
         monkeypatch.setattr(notices, "REPEATS", (5_000.0,))
         async with make_worker(client, world.activities, "build-b"):
