@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import pytest
 from receivers import mail_box, web_hook
@@ -29,6 +30,7 @@ from guardrail.model.journal import NoticeGiven
 from guardrail.model.messages import Planned, PlanRequest
 from guardrail.model.notice import Channel
 from guardrail.model.plan import ApprovalPoint
+from guardrail_workflows import telling
 from guardrail_workflows.notices import NoticesWorkflow
 from guardrail_workflows.notifying import Notifying
 from guardrail_workflows.rollout import RolloutWorkflow
@@ -222,6 +224,24 @@ async def test_an_operation_that_goes_on_in_a_new_run_tells_what_stands_once(
     runs = [told for told in world.tellings if not told.standing]
     assert len(runs) >= 2, "it went on in one run only, which shows nothing"
     assert [got["title"].rpartition(" ")[2] for got in hook.got] == ["gate:margin", "completed"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_stands_is_known_again_after_the_board_was_ended_by_force(
+    server, channels, hook, monkeypatch
+):
+    monkeypatch.setattr(telling, "TOLD_AGAIN", timedelta(seconds=1))
+    world = Telling(course(2, approvals=(START,)), server.client, channels=channels)
+    async with operation(server.client, world) as op:
+        await until(lambda: hook.got)
+        await server.client.get_workflow_handle(NOTICES_ID).terminate()
+        await until(lambda: len(hook.got) == 2)
+        assert hook.got[1]["title"] == f"guardrail: {op.name} waits for approval at start"
+        count = len(world.tellings)
+        await until(lambda: len(world.tellings) >= count + 3)
+        assert len(hook.got) == 2  # telling it again and again is no news
+        await op.say("abort", reason="enough")
+        await op.handle.result()
 
 
 # ---------------------------------------------------------------- the board by itself
