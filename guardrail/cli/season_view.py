@@ -1,12 +1,11 @@
 """How do a season and a checklist's report look to a person?"""
 
 from guardrail.cli.text import Look, clean, stamp
-from guardrail.cli.view import number_in_words
 from guardrail.decide.calendar import local
 from guardrail.model.checklist import Checked, Report
 from guardrail.model.season import Entry, Season
 
-_SAID = {"pass": "ok", "fail": "FAIL", "inconclusive": "????"}
+_SAID = {"pass": "pass", "fail": "FAIL", "inconclusive": "not known"}
 
 
 def season_lines(season: Season, look: Look) -> list[str]:
@@ -56,13 +55,10 @@ def report_lines(report: Report, look: Look) -> list[str]:
 
 def _checked(found: Checked) -> list[str]:
     part = "" if found.part == "value" else f" ({found.part})"
-    value = "no value" if found.value is None else number_in_words(found.value)
-    if found.part != "value" and found.value is not None:
-        value = f"{found.value:.0f}"
-    said = f"  {_SAID[found.verdict]:4}  {found.item}{part}: {found.title}"
-    rows = [said, f"        {value}; needed: {found.bound or 'a peak'}; {'; '.join(found.reasons)}"]
+    said = f"  {_SAID[found.verdict]} {found.item}{part}: {found.title}"
+    rows = [said, f"      needed: {found.bound or 'a peak'}; {'; '.join(found.reasons)}"]
     if found.verdict != "pass" and found.query:
-        rows.append(f"        asked {found.source}: {found.query}")
+        rows.append(f"      asked {found.source}: {found.query}")
     return rows
 
 
