@@ -7,7 +7,6 @@ epoch.
 from dataclasses import dataclass
 from typing import Literal
 
-from guardrail.model.occasion import Moment
 from guardrail.model.reminder import ReadBack, ReminderState, Wanted
 
 REMINDER = "Reminder"
@@ -102,11 +101,3 @@ class ReminderInput:
     wanted: Wanted
     state: ReminderState | None = None
     run_events: int = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Coming:
-    """A moment that is still to come, for `guardrail remind check`."""
-
-    reminder: str
-    moment: Moment
