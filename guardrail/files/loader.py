@@ -137,7 +137,11 @@ class _Shelf:
             return
         # A document with a fault of YAML's own is never mapped: its data may be half of it.
         if not spoiled:
-            model = kind.to_model(written, place)
+            try:
+                model = kind.to_model(written, place)
+            except InvalidFile as error:  # of a file that the document names
+                self.faults.extend(error.faults)
+                return
             self._unique(kind, model.name, placed)
             if self.places.setdefault((kind.name, model.name), placed) is placed:
                 self._models[kind.field].append(model)
