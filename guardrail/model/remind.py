@@ -93,11 +93,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class ReminderInput:
-    """The workflow's argument; after the first run with its state.
-
-    run_events: events of history after which the next run begins.
-    """
+    """The workflow's argument; after the first run with its state."""
 
     wanted: Wanted
     state: ReminderState | None = None
-    run_events: int = 1_000

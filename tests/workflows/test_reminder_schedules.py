@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,9 @@ from decide.reminders import moment, reminder
 from reminder_world import Told
 from temporalio import activity, workflow
 from temporalio.client import ScheduleIntervalSpec, ScheduleSpec, ScheduleUpdate
+from temporalio.worker import Replayer
 
+from guardrail.decide import reminding
 from guardrail.edges.converter import CONVERTER
 from guardrail.edges.reminders import Reminding
 from guardrail.errors import Refused
@@ -21,6 +24,7 @@ from guardrail.model.remind import REMINDER, ReminderInput, Word, reminder_id
 from guardrail.model.reminder import Lead, People, Wanted
 from guardrail_workflows.reminder import ReminderWorkflow, UpgradedReminderWorkflow
 from guardrail_workflows.reminding import Reminders
+from guardrail_workflows.worker import sandbox
 
 pytestmark = pytest.mark.temporal
 DOCUMENT = """\
@@ -151,6 +155,41 @@ async def test_a_worker_that_is_away_drops_nothing_and_says_it_once(server):
         state = await desk.state(ours.id)
     assert set(state.settled) == set(leads)
     assert len(told.causes) == len(set(told.causes)) <= 3
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_later_build_that_decides_otherwise_carries_it_on(server, monkeypatch):
+    """What it replays of a reminder that waits is a timer, and no decision."""
+    client = await client_of(server)
+    told, desk, now = Told(), Reminding(client), time.time()
+    ours = Wanted(reminder(name="built", leads=(Lead("ticket", 7200.0),)), moment(now + 3600.0))
+    handle = await client.start_workflow(
+        REMINDER, ReminderInput(ours), id=reminder_id(ours.id), task_queue="guardrail"
+    )
+    first = handle.first_execution_run_id
+    async with told.worker(client):
+        await until(lambda: told.sent)
+        state = await desk.say(ours.id, Word("1", "ack", "bob", at=time.time()))
+        assert state.call.by == "bob"
+        assert await desk.state(ours.id) == state
+    replayer = Replayer(
+        workflows=[ReminderWorkflow], data_converter=CONVERTER, workflow_runner=sandbox()
+    )
+    begun = client.get_workflow_handle(reminder_id(ours.id), run_id=first)
+    await replayer.replay_workflow(await begun.fetch_history())  # this build, all that it decided
+
+    def otherwise(*_):
+        raise AssertionError("nothing is decided in a replay of what waits")
+
+    monkeypatch.setattr(reminding, "remind", otherwise)
+    quiet = replace(reminding.begin(ours, now), actions=())
+    monkeypatch.setattr(reminding, "begin", lambda *_: quiet)
+    monkeypatch.setattr(reminding, "wake_at", lambda state: state.at + 7.0)
+    await replayer.replay_workflow(
+        await client.get_workflow_handle(reminder_id(ours.id)).fetch_history()
+    )
+    with pytest.raises(workflow.NondeterminismError):  # the one that did decide
+        await replayer.replay_workflow(await begun.fetch_history())
 
 
 @pytest.mark.parametrize("kind", [ReminderWorkflow, UpgradedReminderWorkflow])

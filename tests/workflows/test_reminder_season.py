@@ -107,7 +107,7 @@ async def test_a_season_of_five_regions_with_an_outage_of_two_days():
         for region, wanted in regions.items():
             handles[region] = await env.client.start_workflow(
                 REMINDER,
-                ReminderInput(shifted(wanted, by), run_events=400),
+                ReminderInput(shifted(wanted, by)),
                 id=reminder_id(wanted.id),
                 task_queue="guardrail",
                 result_type=ReminderState,

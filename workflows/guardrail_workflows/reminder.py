@@ -4,8 +4,9 @@ What is said, to whom and when is decided in `guardrail.decide.reminding`; here 
 next time to look, and a hand for each action. The time comes from an activity, not from
 `workflow.time()` (clock.py says why), so a look after an outage knows how late it is.
 
-A run is short and does little: a reminder outlives many builds of the worker, and each new run
-begins with its state alone.
+A reminder outlives many builds of the worker, and a later one may decide otherwise. So each run
+ends when it has decided something and done it: the next one has the state, and waits. What a build
+that takes over replays is a timer, and no decision.
 """
 
 from datetime import datetime, timedelta
@@ -68,43 +69,40 @@ class ReminderWorkflow:
 
     @workflow.init
     def __init__(self, given: ReminderInput) -> None:
-        self.run_events = given.run_events
         start = workflow.info().start_time.timestamp()
         self.clock = Clock(max(start, given.state.at if given.state else 0.0))
         self.todo: list[Send | Ask] = []
-        self.changed = False
+        self.decided = False
         if given.state is None:
             self._decided(reminding.begin(given.wanted, self.clock.now))
         else:
             self.state, self.wake = given.state, reminding.wake_at(given.state)
+            workflow.set_current_details(sentence(self.state))
 
     @workflow.run
-    async def run(self, given: ReminderInput) -> ReminderState:
+    async def run(self, _: ReminderInput) -> ReminderState:
         """Until the occasion is over."""
         while self.todo or self.wake is not None:
             while self.todo:
                 await self._do(self.todo.pop(0))
-            if self._may_continue():
-                workflow.continue_as_new(
-                    ReminderInput(self.state.wanted, self.state, given.run_events)
-                )
+            if self.decided and not self.state.over:
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                if not self.todo:
+                    workflow.continue_as_new(ReminderInput(self.state.wanted, self.state))
+                continue
             await self._wait()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return self.state
-
-    def _may_continue(self) -> bool:
-        long = workflow.info().get_current_history_length() >= self.run_events
-        return long and not self.state.over and workflow.all_handlers_finished()
 
     async def _wait(self) -> None:
         """Until something was heard, or the next time to look has come."""
         if self.wake is None:
             return
-        wake, self.changed = self.wake, False
+        wake = self.wake
         left = timedelta(seconds=max(0.001, wake - workflow.time()))
         try:
             await workflow.wait_condition(
-                lambda: self.changed or bool(self.todo), timeout=left, timeout_summary="to look"
+                lambda: self.decided, timeout=left, timeout_summary="to look"
             )
         except TimeoutError:
             at = await self._time()
@@ -124,7 +122,7 @@ class ReminderWorkflow:
     def _decided(self, decision: Decision) -> None:
         self.state, self.wake = decision.state, decision.wake_at
         self.todo += decision.actions
-        self.changed = True
+        self.decided = True
         workflow.set_current_details(sentence(self.state))
 
     # ------------------------------------------------------------ doing
