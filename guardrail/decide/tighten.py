@@ -87,7 +87,8 @@ def merged(state: State, event: PolicyMerged) -> State:
         state = replace(state, policies_fresh=state.direction == "back")
         return raise_hold(state, Hold(POLICY, event.at, reasons, ends))
     state = clear_hold(state, POLICY, event.at, "the policies can be read again")
-    state = replace(state, policies_fresh=True, merge_pending=False)
+    # Told in the middle of a wave that goes back, they are not news for the next one.
+    state = replace(state, policies_fresh=state.step == "baking", merge_pending=False)
     return apply(state, event.merged, event.at)
 
 

@@ -344,7 +344,7 @@ class Books:
             return  # told twice
         for known in reversed(self.left):
             if not known.seen and known.index == one.index:
-                known.at, known.seen = one.at, True
+                known.at, known.seen, known.host = one.at, True, one.host
                 return
         self.left.append(Left(one.at, one.index, 0, seen=True, host=one.host))
 
