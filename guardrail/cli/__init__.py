@@ -24,8 +24,10 @@ from guardrail.cli import (
     override,
     plan,
     policy,
+    remind,
     report,
     rollout,
+    season,
     simulate,
     stop,
     summary,
@@ -125,6 +127,8 @@ app.add_typer(journal.app, name="journal")
 app.add_typer(lease.app, name="lease")
 app.add_typer(override.app, name="override")
 app.add_typer(freeze.app, name="freeze")
+app.add_typer(remind.app, name="remind")
+app.add_typer(season.app, name="season")
 app.add_typer(notify.app, name="notify")
 app.add_typer(lab.app, name="lab")
 

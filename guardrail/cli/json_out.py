@@ -32,6 +32,11 @@ TIMES = frozenset(
         "opens_at",
         "known_until",
         "until",
+        "begins_at",
+        "ends_at",
+        "next_at",
+        "snoozed_until",
+        "done_at",
     )
 )
 """Fields that are seconds since the epoch."""
@@ -55,6 +60,7 @@ DURATIONS = frozenset(
         "host_timeout",
         "host_expected",
         "silence",
+        "seconds_early",
     )
 )
 """Fields that are seconds of length."""

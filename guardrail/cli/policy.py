@@ -127,6 +127,7 @@ def checked(looked: Survey, url: str | None, now: float, *, offline: bool = Fals
         changes=documents.changes,
         fleets=documents.fleets,
         sources=documents.sources,
+        channels=documents.channels,
         shapes={gate.name: shape(gate.query) for gate in documents.gates},
         zero_shapes={
             gate.name: shape(gate.evidence.zero_when)

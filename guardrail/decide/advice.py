@@ -8,13 +8,14 @@ everything for good; warnings are likely mistakes.
 
 from dataclasses import replace
 
+from guardrail.decide.advice_channels import CHANNEL_CHECKS
 from guardrail.decide.advice_gates import GATE_CHECKS
 from guardrail.decide.advice_policies import POLICY_CHECKS
 from guardrail.model.advice import Advice, Given
 
 
 def advice(given: Given) -> tuple[Advice, ...]:
-    """All that is wrong, policy by policy, then gate by gate."""
+    """All that is wrong, policy by policy, then gate by gate, then channel by channel."""
     found = [
         replace(one, kind="Policy", name=policy.name)
         for policy in given.policies
@@ -26,5 +27,11 @@ def advice(given: Given) -> tuple[Advice, ...]:
         for gate in given.gates
         for check in GATE_CHECKS
         for one in check(gate, given)
+    ]
+    found += [
+        replace(one, kind="Channel", name=channel.name)
+        for channel in given.channels
+        for check in CHANNEL_CHECKS
+        for one in check(channel, given)
     ]
     return tuple(found)

@@ -119,6 +119,9 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 def _occurrences(window: Window, timezone: str, begin: float, until: float) -> Iterator[Span]:
     """Every time that a window comes, from some days before `begin` to some after `until`."""
+    if window.calendar:
+        yield from window.spans
+        return
     zone = ZoneInfo(timezone)
     first = datetime.fromtimestamp(begin, zone).date() - timedelta(days=MARGIN)
     last = datetime.fromtimestamp(until, zone).date() + timedelta(days=MARGIN)

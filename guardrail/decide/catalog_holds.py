@@ -8,7 +8,7 @@ limit:churn        as many nodes have left it as a limit allows, whoever caused 
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from guardrail.decide import coldness, downs
+from guardrail.decide import coldness, downs, ring
 from guardrail.decide.bits import members
 from guardrail.decide.catalog import free_at, seen_within, within
 from guardrail.decide.found import counted
@@ -33,6 +33,8 @@ def refresh(state: State, now: float) -> State:
 
 def _cold(state: State, now: float) -> State:
     """Used up by hosts that no bake warms: a person deals with them."""
+    if state.course.budget.cold and ring.missing(state):
+        return state  # nobody has told of the ring: what stands is not known to be over
     if not state.course.budget.cold or not coldness.stuck(state, now):
         return clear_hold(state, COLD, now, "room again")
     used = coldness.words(state)

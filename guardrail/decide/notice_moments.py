@@ -4,9 +4,10 @@ A hold that a person must clear, at once; one that ends by itself, if it lasts; 
 wanted; that it turned back, and that it came to an end. All of it follows from the state alone.
 """
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
 
+from guardrail.decide import evolve
 from guardrail.decide.catalog_holds import goes_on_by_itself
 from guardrail.decide.explain import advice, first_hold, sentence
 from guardrail.decide.freeze_holds import FREEZE
@@ -55,7 +56,15 @@ def _order(patience: float, count: int) -> tuple[float, int]:
 def tidings(state: State, run: str, number: int, at: float) -> Tidings:
     """All that stands in an operation now."""
     standing = tuple(_ends(state)) if state.finished else (*_holds(state), *_turned(state))
+    if state.course.shadow:
+        standing = tuple(map(_of_a_shadow, standing))
     return Tidings(state.name, run, number, at, standing, over=state.finished)
+
+
+def _of_a_shadow(said: Tiding) -> Tiding:
+    """It is never said together with what stands in earnest."""
+    like, what, many = f"shadow:{said.like}", f"{said.what} (shadow)", f"{said.many} (shadow)"
+    return dataclasses.replace(said, like=like, what=what, many=many)
 
 
 # ---------------------------------------------------------------- holds
@@ -117,7 +126,7 @@ def _patience(state: State, hold: Hold) -> float:
 
 def _end(state: State, hold: Hold) -> tuple[str, ...]:
     """The state, what happens if nobody acts, and the command most likely right for this hold."""
-    alone = state if hold is first_hold(state) else replace(state, holds=(hold,))
+    alone = state if hold is first_hold(state) else evolve.replace(state, holds=(hold,))
     return (f"{state.name}: {sentence(state)}.", *advice(alone))
 
 

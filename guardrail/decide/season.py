@@ -2,7 +2,7 @@
 
 occasion   each moment of a reminder's occasion; one for all reminders that have it alike
 reminder   each lead time of each reminder: ask for it now
-window     the dated `deny` entries of policies (a holiday freeze); daily ones would fill it
+window     the `deny` entries of policies with dates, or with a calendar; daily ones would fill it
 freeze     what is frozen, or will be, as the places say
 """
 
@@ -123,9 +123,10 @@ def _windows(policies: Iterable[Policy], begin: float, end: float) -> Iterator[E
 
 
 def _of_policy(policy: Policy, windows: Windows, begin: float, end: float) -> Iterator[Entry]:
-    """One entry for each stretch that a dated window closes, without the time to settle."""
+    """One entry for each stretch that a dated window, or a calendar, closes, without the time to
+    settle."""
     for window in windows.deny:
-        if not window.dates:
+        if not window.dates and not window.calendar:
             continue
         alone = replace(windows, deny=(replace(window, settle_before=0.0),), allow=())
         calendar = expand([alone], begin, end - begin)

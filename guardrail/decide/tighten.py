@@ -21,6 +21,7 @@ from guardrail.decide.calendar import stricter_of
 from guardrail.decide.evolve import replace
 from guardrail.decide.found import counted
 from guardrail.decide.holds import clear_hold, note, raise_hold
+from guardrail.decide.rollback import wave_span
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.tiers import cut_where_full, overfull
 from guardrail.decide.waves import cut_again
@@ -86,7 +87,8 @@ def merged(state: State, event: PolicyMerged) -> State:
         state = replace(state, policies_fresh=state.direction == "back")
         return raise_hold(state, Hold(POLICY, event.at, reasons, ends))
     state = clear_hold(state, POLICY, event.at, "the policies can be read again")
-    state = replace(state, policies_fresh=True, merge_pending=False)
+    # Told in the middle of a wave that goes back, they are not news for the next one.
+    state = replace(state, policies_fresh=state.step == "baking", merge_pending=False)
     return apply(state, event.merged, event.at)
 
 
@@ -98,10 +100,10 @@ def watch_again(state: State, event: WatchAgain) -> State:
 def apply(state: State, found: Merged, now: float) -> State:
     """The state under what became stricter."""
     forward = state.direction == "forward"
-    hosts = learn.wave_hosts(state, state.wave)
+    hosts, whole_wave = learn.wave_hosts(state, state.wave), wave_span(state, state.wave)
     others = state.waiting & ~hosts  # of earlier waves, to be asked again
-    whole = state.waiting & hosts == hosts and not hosts & (state.tried | state.astray)
-    untouched = forward and whole
+    begun = whole_wave & (state.tried | state.astray)
+    untouched = forward and state.waiting & hosts == hosts and not begun
     first = state.wave + (0 if untouched else 1)
     course, notes = tightened(state.course, found, first, forward=forward, turn=state.turn)
     if not notes:

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from guardrail.errors import Refused
 from guardrail.model.change import Change
+from guardrail.model.checklist import Checklist
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Gate, Source
 from guardrail.model.notice import Channel
@@ -35,6 +36,7 @@ class Documents:
     sources: tuple[Source, ...] = ()
     channels: tuple[Channel, ...] = ()
     reminders: tuple[Reminder, ...] = ()
+    checklists: tuple[Checklist, ...] = ()
 
     def fleet(self, name: str) -> Fleet:
         """Raises Refused, with the near names, when there is none of that name (all lookups)."""
@@ -65,6 +67,10 @@ class Documents:
         """The reminder of that name; without a name, the only one there is."""
         return _find("Reminder", self.reminders, name)
 
+    def checklist(self, name: str | None = None) -> Checklist:
+        """The checklist of that name; without a name, the only one there is."""
+        return _find("Checklist", self.checklists, name)
+
     def joined(self, other: "Documents") -> "Documents":
         """Both together; what both have alike counts once.
 
@@ -80,6 +86,7 @@ class Documents:
             sources=_join("Source", self.sources, other.sources, clashes),
             channels=_join("Channel", self.channels, other.channels, clashes),
             reminders=_join("Reminder", self.reminders, other.reminders, clashes),
+            checklists=_join("Checklist", self.checklists, other.checklists, clashes),
         )
         if clashes:
             raise Refused(*clashes)

@@ -74,6 +74,12 @@ def freezes(
     return found.freezes
 
 
+def spans(text: bytes, place: str, timezone: str) -> tuple[tuple[float, float], ...]:
+    """From when to when the events of a calendar are, in order. Raises as `freezes` does."""
+    found = freezes(text, place, timezone)
+    return tuple((one.since, one.until) for one in found if one.until is not None)
+
+
 @lru_cache(maxsize=8)
 def _outcome(text: bytes, place: str, timezone: str, begin: datetime) -> _Outcome:
     try:

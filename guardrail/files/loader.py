@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from guardrail.errors import Fault, InvalidFile
 from guardrail.files.change import ChangeFormat, to_change
 from guardrail.files.channel import ChannelFormat, to_channel
+from guardrail.files.checklist import ChecklistFormat, to_checklist
 from guardrail.files.documents import Documents
 from guardrail.files.faults import choice, faults_of
 from guardrail.files.fleet import FleetFormat, to_fleet
@@ -56,6 +57,7 @@ KINDS = {
         Kind("Source", SourceFormat, to_source, "sources"),
         Kind("Channel", ChannelFormat, to_channel, "channels"),
         Kind("Reminder", ReminderFormat, to_reminder, "reminders"),
+        Kind("Checklist", ChecklistFormat, to_checklist, "checklists"),
     )
 }
 
@@ -135,7 +137,11 @@ class _Shelf:
             return
         # A document with a fault of YAML's own is never mapped: its data may be half of it.
         if not spoiled:
-            model = kind.to_model(written, place)
+            try:
+                model = kind.to_model(written, place)
+            except InvalidFile as error:  # of a file that the document names
+                self.faults.extend(error.faults)
+                return
             self._unique(kind, model.name, placed)
             if self.places.setdefault((kind.name, model.name), placed) is placed:
                 self._models[kind.field].append(model)

@@ -31,11 +31,15 @@
 `match: {}` covers every host. What a policy does not state, it leaves to others.
 """
 
+import hashlib
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from guardrail.errors import Fault, InvalidFile
 from guardrail.files.place import Place
+from guardrail.files.tree import MOST_BYTES
 from guardrail.files.values import (
     STAGE_SCHEMA,
     DescribedMetadata,
@@ -51,7 +55,7 @@ from guardrail.files.values import (
     stage,
     wrong,
 )
-from guardrail.files.window import WindowsFormat, to_windows
+from guardrail.files.window import Spans, WindowsFormat, to_windows
 from guardrail.model.calendar import Windows
 from guardrail.model.policy import (
     Approvals,
@@ -271,12 +275,12 @@ def to_policy(written: PolicyFormat, place: Place) -> Policy:
         approvals=_approvals(spec.approvals),
         recover=Recover(spec.recover.by, spec.recover.for_),
         rollback_when=spec.rollback.when if spec.rollback else None,
-        windows=_windows(spec),
+        windows=_windows(spec, place),
         warm_up=WarmUp(spec.warm_up.gate, spec.warm_up.within) if spec.warm_up else None,
         leader_last=spec.leader_last,
         origins=place.origins(f"policy {name}"),
         file=place.file,
-        digest=place.digest(),
+        digest=_digest(spec, place),
         description=written.metadata.description,
     )
 
@@ -291,9 +295,48 @@ def _match(written: MatchFormat) -> Match:
     )
 
 
-def _windows(spec: SpecFormat) -> Windows | None:
+def _windows(spec: SpecFormat, place: Place) -> Windows | None:
+    written = spec.windows
+    if written is None:
+        return None
+
+    def said(number: int, calendar: str) -> Spans:
+        text = calendar_text(place, number, calendar)
+        from guardrail.files import ics
+
+        return ics.spans(text, place.path(calendar), written.timezone)
+
     covers = spec.bake is not None and spec.bake.covers is not None
-    return to_windows(spec.windows, covers_peak=covers) if spec.windows else None
+    return to_windows(written, said, covers_peak=covers)
+
+
+def calendar_text(place: Place, number: int, calendar: str) -> bytes:
+    """What is in the calendar of a `deny` entry. Raises InvalidFile."""
+    spot = place.placed.spot(("spec", "windows", "deny", number, "calendar"))
+    path = Path(place.path(calendar))
+    try:
+        if not path.is_file():
+            why = "there is no such file"  # a pipe might never end
+        elif path.stat().st_size > MOST_BYTES:
+            why = f"it has more than {MOST_BYTES:,} bytes"
+        else:
+            return path.read_bytes()
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+    what = f"the calendar `{calendar}` cannot be read: {why}"
+    raise InvalidFile((Fault(place.file, spot.line, spot.column, what),))
+
+
+def _digest(spec: SpecFormat, place: Place) -> str:
+    """Of the document, and of the calendars that it reads."""
+    deny = spec.windows.deny if spec.windows else []
+    named = [(n, entry.calendar) for n, entry in enumerate(deny) if entry.calendar is not None]
+    if not named:
+        return place.digest()
+    whole = hashlib.sha256(place.digest().encode())
+    for number, calendar in named:
+        whole.update(hashlib.sha256(calendar_text(place, number, calendar)).digest())
+    return f"sha256:{whole.hexdigest()}"
 
 
 def _limits(written: LimitsFormat) -> PolicyLimits:

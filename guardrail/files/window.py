@@ -11,6 +11,7 @@
           peak: true                    # what `bake.covers: dailyPeak` waits for
         - dates: [2026-12-18/2027-01-04, 2026-11-26]    # from/up to (not in it), or a single day
           reason: holiday freeze
+        - calendar: freezes.ics         # other people's: an iCalendar file beside this one (ics.py)
       allow: []                         # once one is here, all that is not allowed is closed
       rollback: warn                    # going back is told of windows; same: it keeps to them
 
@@ -20,7 +21,8 @@ window belongs to the day that it begins on.
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Annotated, Self
@@ -192,6 +194,18 @@ class DenyFormat(AllowFormat):
     """A time on the clock in which no host begins."""
 
     peak: bool = Field(default=False, description="What `bake.covers: dailyPeak` waits for.")
+    calendar: Text | None = Field(
+        default=None, description="An iCalendar file, relative to this document: its events close."
+    )
+
+    @model_validator(mode="after")
+    def _alone(self) -> Self:
+        given = self.model_fields_set - {"calendar", "reason", "settle_before"}
+        if self.calendar is not None and given:
+            raise wrong(
+                (("calendar",), "it says when by itself; beside it are `reason` and `settleBefore`")
+            )
+        return self
 
 
 class WindowsFormat(Format):
@@ -217,15 +231,27 @@ class WindowsFormat(Format):
         return any(entry.peak for entry in self.deny)
 
 
-def to_windows(written: WindowsFormat, *, covers_peak: bool) -> Windows:
-    """The model; the places of its entries are added where they are merged."""
+Spans = tuple[tuple[float, float], ...]
+Said = Callable[[int, str], Spans]
+"""What the calendar of a `deny` entry, by index, says; raises InvalidFile."""
+
+
+def to_windows(written: WindowsFormat, said: Said, *, covers_peak: bool) -> Windows:
+    """The model; the places of its entries are added where they are merged. Raises InvalidFile."""
     return Windows(
         timezone=written.timezone,
-        deny=tuple(_window(entry, peak=entry.peak) for entry in written.deny),
+        deny=tuple(_deny(entry, number, said) for number, entry in enumerate(written.deny)),
         allow=tuple(_window(entry) for entry in written.allow),
         rollback=written.rollback,
         covers_peak=covers_peak,
     )
+
+
+def _deny(written: DenyFormat, number: int, said: Said) -> Window:
+    window = _window(written, peak=written.peak)
+    if written.calendar is None:
+        return window
+    return replace(window, calendar=written.calendar, spans=said(number, written.calendar))
 
 
 def _window(written: AllowFormat, *, peak: bool = False) -> Window:

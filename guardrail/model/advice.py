@@ -8,6 +8,7 @@ from typing import Literal
 from guardrail.model.change import Change
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Gate, Source
+from guardrail.model.notice import Channel
 from guardrail.model.policy import Policy
 
 Severity = Literal["error", "warning"]
@@ -60,6 +61,7 @@ class Given:
     changes: tuple[Change, ...] = ()
     fleets: tuple[Fleet, ...] = ()
     sources: tuple[Source, ...] = ()
+    channels: tuple[Channel, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     zero_shapes: Mapping[str, Shape] = field(default_factory=dict)
     scrapes: Mapping[str, float] = field(default_factory=dict)

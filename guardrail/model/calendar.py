@@ -41,7 +41,8 @@ class Window:
     days: 0 (Monday) to 6. begins: minutes after midnight, 0 to 1439. ends: 1 to 1440; one that is
     not after `begins` is on the next day. dates: the days that it may begin on; empty: all.
     settle_before: seconds that the allowed time ends earlier. peak: whether it marks a daily peak
-    that a bake may have to cover.
+    that a bake may have to cover. calendar: a file of other people's that says when instead; spans:
+    what it says, in seconds since the epoch, from (included), to (excluded).
     """
 
     days: tuple[int, ...] = EVERY_DAY
@@ -52,6 +53,8 @@ class Window:
     reason: str = ""
     peak: bool = False
     origin: Origin = NOWHERE
+    calendar: str = ""
+    spans: tuple[tuple[float, float], ...] = ()
 
     @property
     def minutes(self) -> int:
@@ -64,6 +67,8 @@ class Window:
         return day.weekday() in self.days and dated
 
     def __str__(self) -> str:
+        if self.calendar:
+            return f"as {self.calendar} says"
         parts = [_days(self.days), f"{_clock(self.begins)}-{_clock(self.ends)}"]
         parts += [" and ".join(map(str, self.dates))] if self.dates else []
         return " ".join(part for part in parts if part)

@@ -68,3 +68,9 @@ class Rule:
         if not holds:
             told = " ".join([what, *(str(each) for each in about)])
             raise Broken(self.name, told)
+
+
+def late_answer(seen: Seen) -> bool:
+    """Whether a host asked to go forward has answered after the turn: the wave follows it."""
+    back = seen.record.direction == "back" and not seen.record.gone_back
+    return back and seen.event.kind == "host_answered"

@@ -13,7 +13,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Course
 from guardrail.simulation.record import Record
-from guardrail.simulation.rule import BAKE_EXACT, LATE, Rule, Seen
+from guardrail.simulation.rule import BAKE_EXACT, LATE, Rule, Seen, late_answer
 from guardrail.simulation.service import CATALOG, CHURN, DOWN
 from guardrail.twins import Begun
 
@@ -154,18 +154,12 @@ class InconclusiveNeverAdvances(Rule):
         state, before = seen.state, seen.before
         if before is None or seen.record.turned:
             return False
-        settled = state.direction == before.direction and not _late_answer(seen)
+        settled = state.direction == before.direction and not late_answer(seen)
         return (
             (state.wave != before.wave and settled)
             or (state.step == "changing" and before.step == "baking")
             or state.phase in ("completed", "rolled_back")
         )
-
-
-def _late_answer(seen: Seen) -> bool:
-    """Whether a host asked to go forward has answered after the turn: the wave follows it."""
-    back = seen.record.direction == "back" and not seen.record.gone_back
-    return back and seen.event.kind == "host_answered"
 
 
 class ResumeBakesFirst(Rule):

@@ -8,7 +8,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Caps, Course
 from guardrail.simulation.record import Record
-from guardrail.simulation.rule import BAKE_EXACT, LATE, SLOWED, Rule, Seen
+from guardrail.simulation.rule import BAKE_EXACT, LATE, SLOWED, Rule, Seen, late_answer
 from guardrail.simulation.rules_policies import tightest
 from guardrail.simulation.service import TINY
 from guardrail.twins import Begun
@@ -128,6 +128,12 @@ class ChurnHolds(Rule):
         return any(begin <= index < end for begin, end in self.course.budget.leaving)
 
 
+def _turns(seen: Seen) -> bool:
+    """Whether another wave is only where the turn round has led: no bake has ended."""
+    turned = seen.before is not None and seen.before.direction != seen.state.direction
+    return turned or late_answer(seen)
+
+
 class ColdHolds(Rule):
     """No host is asked beside as many cold ones, or cold slots of a ring, as there may be."""
 
@@ -135,9 +141,7 @@ class ColdHolds(Rule):
 
     def observe(self, seen: Seen) -> None:
         record, before, state = seen.record, seen.before, seen.state
-        moved = before is not None and (before.wave, before.direction) != (
-            state.wave, state.direction
-        )  # fmt: skip
+        moved = before is not None and before.wave != state.wave and not _turns(seen)
         ended = before is not None and before.step == "baking"
         if ended and (seen.asked or state.step == "changing" or moved):
             self._baked(record)

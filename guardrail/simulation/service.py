@@ -340,9 +340,11 @@ class Books:
         self.fell += [(one.at, one.index) for one in event.fallen if one.index in new]
 
     def _leaves(self, one: Departure) -> None:
+        if any(known.seen and (known.host, known.at) == (one.host, one.at) for known in self.left):
+            return  # told twice
         for known in reversed(self.left):
             if not known.seen and known.index == one.index:
-                known.at, known.seen = one.at, True
+                known.at, known.seen, known.host = one.at, True, one.host
                 return
         self.left.append(Left(one.at, one.index, 0, seen=True, host=one.host))
 

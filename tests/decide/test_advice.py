@@ -11,8 +11,10 @@ from guardrail.decide.advice import advice
 from guardrail.decide.advice_gates import always, never
 from guardrail.model.advice import Given, Shape
 from guardrail.model.calendar import Window, Windows
+from guardrail.model.common import Secret
 from guardrail.model.fleet import ConsulInventory, Fleet, HostList
 from guardrail.model.gate import Age, Bound, GateEvidence, Source, Targets
+from guardrail.model.notice import Channel
 from guardrail.model.policy import (
     Approvals,
     Failures,
@@ -242,3 +244,17 @@ def test_a_source_that_is_not_there():
     there = (Source("prometheus", "http://127.0.0.1:9090"),)
     said = one(replace(MARGIN, source="promteheus"), sources=there)
     assert said == [("no-source", "error", "spec.source")]
+
+
+# ---------------------------------------------------------------- channels
+
+
+def test_channels_that_go_nowhere_or_leave_a_hold_unheard():
+    url = Secret("env", "URL")
+    pager = Channel("pager", url, otherwise="mail")
+    assert rules(channels=(pager, Channel("mail", url))) == []
+    assert rules(channels=(pager,)) == [("goes-nowhere", "warning", "spec.otherwise")]
+    itself = replace(pager, otherwise="pager")
+    assert rules(channels=(itself,)) == [("goes-nowhere", "warning", "spec.otherwise")]
+    few = Channel("mail", url, ("finish", "hold"))
+    assert rules(channels=(few, replace(few, name="m"))) == [("unheard", "warning", "spec.tells")]

@@ -1,5 +1,6 @@
 """Which moments of an operation are told, and how each message ends."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -106,6 +107,16 @@ def test_a_password_in_a_reason_is_not_told():
     run = drive(course(1, 3), Script(people=(pause,)), until=100.0)
     (one,) = tidings(run.state, "r", 1, 0.0).standing
     assert "hunter2" not in " ".join(one.lines)
+
+
+def test_a_shadow_is_said_to_be_one_and_never_together_with_others():
+    plan = replace(course(1, 3), shadow=True)
+    run = drive(plan, Script(gates=(Turn(40.0, "margin", "fail"),)), until=100.0)
+    (one,) = tidings(run.state, "r", 1, 0.0).standing
+    assert (one.like, one.what) == (
+        "shadow:hold:gate:margin",
+        "is held on gate:margin (shadow)",
+    )
 
 
 # ---------------------------------------------------------------- case 5 of what peers got wrong

@@ -24,7 +24,7 @@ from guardrail.model.budget import (
 )
 from guardrail.model.common import Origin
 from guardrail.model.fleet import ConsulInventory, Fleet
-from guardrail.model.operation import FleetSeen
+from guardrail.model.operation import FleetSeen, WatchAgain
 from guardrail.model.plan import Caps
 from guardrail.model.policy import WarmUp
 from guardrail.simulation.world import through_json
@@ -169,6 +169,19 @@ def test_a_server_that_is_not_warm_in_time_is_a_hold():
     assert "taken by a server that is not known to be warm" in told.state.holds[0].reasons[0]
     told.sees(T0 + 90, warm=(6,))
     assert told.holds == []
+
+
+def test_what_stands_because_of_a_ring_stands_until_somebody_tells_of_it_again():
+    told = Turning(1)
+    for index in (0, 6, 7):
+        told.answer(T0 + 2, index)
+    told.replaces(T0 + 3, 1, 6)
+    told.answer(T0 + 8, 1)
+    told.tick_until(T0 + 64)
+    told(WatchAgain(T0 + 65))
+    assert "limit:coldCapacity" in told.holds, "a new watch knows nothing of the ring"
+    told.sees(T0 + 66)
+    assert "limit:coldCapacity" in told.holds
 
 
 def test_without_a_gate_a_bake_warms_who_serves():

@@ -149,6 +149,25 @@ def test_a_wave_whose_hosts_failed_and_are_tried_again_has_begun():
     assert ends(decide(both, event).state.course)[:2] == [2, 3]
 
 
+def test_a_wave_one_host_of_which_was_tried_and_skipped_has_begun():
+    plan = asking(2, 4)
+    state = drive(plan, Script(), until=5.0).state
+    skipped = replace(
+        state, waiting=0b10, tried=0b1, set_aside=0b1, in_flight=(), merge_pending=True
+    )
+    told = decide(skipped, PolicyMerged(6.0, skipped.merge_turn, said(plan, wave=1))).state
+    assert ends(told.course)[:2] == [2, 3]
+
+
+def test_what_is_told_in_the_middle_of_a_wave_is_not_news_for_the_next_one():
+    state = replace(drive(asking(2, 4), Script(), until=5.0).state, merge_pending=True)
+    told = [
+        decide(replace(state, step=step), PolicyMerged(6.0, state.merge_turn, said(state.course)))
+        for step in ("changing", "baking")
+    ]
+    assert not told[0].state.policies_fresh, "the next wave asks anew"
+
+
 def test_a_wave_beside_which_a_host_of_an_earlier_one_is_asked_again_is_cut():
     plan = asking(2, 4)
     state = drive(plan, Script(), until=5.0).state

@@ -17,7 +17,7 @@ from guardrail.model.fleet import ConsulInventory
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = (ROOT / "examples" / "consul-agents", ROOT / "examples" / "node-exporter")
-FOLDERS = (shipped_policies(), *EXAMPLES)
+FOLDERS = (shipped_policies(), *EXAMPLES, ROOT / "examples" / "holiday-season" / "source")
 FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.y*ml"))]
 
 

@@ -342,7 +342,8 @@ async def told(client: Client, name: str) -> None:
         await op.until(lambda s: s.gates[0].judgement.verdict == "pass")
         await op.say("resume", ident="1")
         await ends(op, "completed", changed=6)
-    assert [one.over for one in world.told] == [False, False, True]
+    assert len(world.told) > 1
+    assert world.told[-1].over
 
 
 Scenario = Callable[[Client, str], Awaitable[None]]

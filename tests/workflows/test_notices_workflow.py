@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import pytest
 from receivers import mail_box, web_hook
@@ -17,8 +18,10 @@ from test_rollout import course
 
 from guardrail.decide import chain, notices
 from guardrail.edges.converter import CONVERTER
+from guardrail.edges.deployment import make_current
 from guardrail.edges.notices import Bulletin
 from guardrail.edges.notify import Channels
+from guardrail.edges.temporal import Operations
 from guardrail.model import messages
 from guardrail.model.board import HEAR, NOTICES, NOTICES_ID, NoticesInput, Tiding, Tidings
 from guardrail.model.common import Origin, Secret
@@ -27,12 +30,13 @@ from guardrail.model.journal import NoticeGiven
 from guardrail.model.messages import Planned, PlanRequest
 from guardrail.model.notice import Channel
 from guardrail.model.plan import ApprovalPoint
+from guardrail_workflows import telling
 from guardrail_workflows.notices import NoticesWorkflow
 from guardrail_workflows.notifying import Notifying
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.worker import make_worker, sandbox
 
-from engine import World, operation
+from engine import World, operation, real_server
 
 pytestmark = pytest.mark.temporal
 SECRET = "t0ken-of-the-hook"
@@ -222,6 +226,24 @@ async def test_an_operation_that_goes_on_in_a_new_run_tells_what_stands_once(
     assert [got["title"].rpartition(" ")[2] for got in hook.got] == ["gate:margin", "completed"]
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_stands_is_known_again_after_the_board_was_ended_by_force(
+    server, channels, hook, monkeypatch
+):
+    monkeypatch.setattr(telling, "TOLD_AGAIN", timedelta(seconds=1))
+    world = Telling(course(2, approvals=(START,)), server.client, channels=channels)
+    async with operation(server.client, world) as op:
+        await until(lambda: hook.got)
+        await server.client.get_workflow_handle(NOTICES_ID).terminate()
+        await until(lambda: len(hook.got) == 2)
+        assert hook.got[1]["title"] == f"guardrail: {op.name} waits for approval at start"
+        count = len(world.tellings)
+        await until(lambda: len(world.tellings) >= count + 3)
+        assert len(hook.got) == 2  # telling it again and again is no news
+        await op.say("abort", reason="enough")
+        await op.handle.result()
+
+
 # ---------------------------------------------------------------- the board by itself
 
 
@@ -301,3 +323,29 @@ async def test_what_was_told_while_no_worker_was_there_is_said_once_one_is(serve
     async with a_board(server.client, world):
         await until(lambda: hook.got)
     assert hook.got[0]["title"] == "guardrail: op-0001 is held on gate:x"
+
+
+async def test_a_later_build_that_decides_otherwise_carries_on(channels, hook, monkeypatch):
+    """The board outlives builds: what an earlier one decided is in history, and is not decided
+    again when the later one replays it."""
+    async with real_server() as env:
+        client, operations = env.client, Operations(env.client, "here")
+        world = Telling(course(1), client, channels=channels)
+        async with make_worker(client, world.activities, "build-a"):
+            await make_current(operations, "build-a")
+            await Bulletin(client).tell(held(1, time.time()))
+            await until(lambda: hook.got)
+        monkeypatch.setattr(notices, "GATHER", 6.0)
+        monkeypatch.setattr(notices, "JOINS", (0.5,))
+        monkeypatch.setattr(notices, "REPEATS", (5_000.0,))
+        async with make_worker(client, world.activities, "build-b"):
+            await make_current(operations, "build-b")
+            await Bulletin(client).tell(held(2, time.time()))
+            await until(lambda: len(hook.got) == 2)
+            kept = await Bulletin(client).board()
+        told = [(member.operation, member.said) for member in kept.groups[0].members]
+        assert told == [("op-0001", True), ("op-0002", True)]
+        history = (await client.get_workflow_handle(NOTICES_ID).fetch_history()).to_json()
+        assert "WORKFLOW_TASK_FAILED" not in history
+    assert hook.got[1]["message"].splitlines()[0] == "2 operations: op-0002, op-0001."
+    assert hook.got[1]["message"].splitlines()[2] == "1 of them newly."

@@ -15,7 +15,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from guardrail.decide.notice_moments import Mark, mark, tidings
+    from guardrail.decide.notice_moments import NOTHING, Mark, mark, tidings
     from guardrail.model import board
     from guardrail.model.operation import State
 
@@ -24,6 +24,8 @@ PAUSE = timedelta(seconds=2)
 GIVEN_UP = timedelta(seconds=60)
 AGAIN_AFTER = timedelta(seconds=30)
 """A telling that takes longer, and how long until the next one."""
+TOLD_AGAIN = timedelta(hours=6)
+"""What stands is told again, in case somebody has ended the notices' workflow by force."""
 AT_THE_END = timedelta(seconds=30)
 """How long the end of an operation waits for its last telling."""
 
@@ -48,7 +50,9 @@ class Teller:
     async def run(self) -> None:
         """Tell, one at a time, for as long as the workflow lives."""
         while self.on:
-            await workflow.wait_condition(lambda: self.news)
+            with suppress(TimeoutError):
+                wait = None if self.known == NOTHING else TOLD_AGAIN
+                await workflow.wait_condition(lambda: self.news, timeout=wait)
             self.news, self.telling = False, True
             told = await self._tell()
             self.news, self.telling = self.news or not told, False

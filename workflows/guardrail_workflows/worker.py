@@ -34,12 +34,22 @@ from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.notice_trial import NoticeTrial
 from guardrail_workflows.notices import NoticesWorkflow, UpgradedNoticesWorkflow
+from guardrail_workflows.reminder import (
+    RemindersWorkflow,
+    ReminderWorkflow,
+    UpgradedRemindersWorkflow,
+    UpgradedReminderWorkflow,
+)
+from guardrail_workflows.reminding import Reminders, keep_schedules
 from guardrail_workflows.rollout import RolloutWorkflow
 from guardrail_workflows.shadow import ShadowWorkflow
 
 SHARED = (LeasesWorkflow, FreezesWorkflow, NoticesWorkflow)
 UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow, UpgradedNoticesWorkflow)
 """The workflows of which a namespace has one each; with a build they outlive it."""
+REMINDING = (ReminderWorkflow, RemindersWorkflow)
+UPGRADED_REMINDING = (UpgradedReminderWorkflow, UpgradedRemindersWorkflow)
+"""A reminder waits for months, and outlives builds, too."""
 AT_ONCE = 1_000
 """Host activities that one worker runs at the same time."""
 FINISH_WITHIN = timedelta(seconds=3)
@@ -72,6 +82,11 @@ def versioned(build: str, deployment: str) -> WorkerDeploymentConfig | None:
     )
 
 
+def _outliving(build: str) -> tuple[type, ...]:
+    """The workflows that are not pinned to a build, where there is one."""
+    return (*UPGRADED, *UPGRADED_REMINDING) if build else (*SHARED, *REMINDING)
+
+
 def make_worker(
     client: Client,
     activities: Sequence[Callable[..., Any]],
@@ -86,7 +101,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=messages.TASK_QUEUE,
-        workflows=[RolloutWorkflow, ShadowWorkflow, NoticeTrial, *(UPGRADED if build else SHARED)],
+        workflows=[RolloutWorkflow, ShadowWorkflow, NoticeTrial, *_outliving(build)],
         activities=activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_concurrent_activities=AT_ONCE,
@@ -140,10 +155,12 @@ async def _run(given: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with make_worker(client, activities.all, given.build_id, given.deployment):
+    reminders = Reminders(client, given.source)
+    every = [*activities.all, *reminders.all]
+    async with make_worker(client, every, given.build_id, given.deployment):
         if given.current:
             await _unless(stop, make_current(Operations(client, given.address), given.build_id))
-        await stop.wait()
+        await _unless(stop, keep_schedules(reminders))
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

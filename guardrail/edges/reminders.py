@@ -1,0 +1,244 @@
+"""How are reminders begun, found, asked and spoken to, and what starts them every day?
+
+Each reminder of the worker's source has a Temporal Schedule in its own time zone. Every day at noon
+(an hour that no clock leaves out) it looks which moments are near; a moment has one workflow, which
+is begun once. What an outage has missed, the schedule catches up with.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleBackfill,
+    ScheduleCalendarSpec,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleRange,
+    ScheduleSpec,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from guardrail.edges.shared import LIMIT, NotThere, Shared
+from guardrail.edges.temporal import ANSWER, TASK, short
+from guardrail.errors import Refused, Unanswered
+from guardrail.model import messages
+from guardrail.model.remind import (
+    AMENDED,
+    REMIND_SAY,
+    REMINDER,
+    REMINDER_STATE,
+    REMINDERS,
+    SCHEDULE,
+    BeginTask,
+    Begun,
+    ReminderInput,
+    Word,
+    reminder_id,
+)
+from guardrail.model.reminder import Reminder, ReminderState, Wanted
+
+T = TypeVar("T")
+NOON = 12
+CATCH_UP = timedelta(days=366)
+"""Looks that an outage has missed are made up for when the server is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reminding:
+    """The reminders of one namespace. Every call raises Unanswered."""
+
+    client: Client
+    address: str = ""
+
+    # ------------------------------------------------------------ beginning
+
+    async def begin(self, near: Iterable[Wanted]) -> Begun:
+        """A workflow for each that has none; those that run hear their document again."""
+        open_ones = await self.open()
+        begun: list[str] = []
+        running: list[str] = []
+        ended: list[str] = []
+        for wanted in near:
+            try:
+                await self._begin(wanted)
+            except WorkflowAlreadyStartedError:
+                ended.append(wanted.id)
+                continue
+            (running if wanted.id in open_ones else begun).append(wanted.id)
+        return Begun(tuple(begun), tuple(running), tuple(ended))
+
+    async def _begin(self, wanted: Wanted) -> None:
+        await self._ask(
+            self.client.start_workflow(
+                REMINDER,
+                ReminderInput(wanted),
+                id=reminder_id(wanted.id),
+                task_queue=messages.TASK_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                start_signal=AMENDED,
+                start_signal_args=[wanted],
+                task_timeout=TASK,
+                static_summary=f"{wanted.reminder.what}, for {wanted.moment.words}",
+                rpc_timeout=LIMIT,
+            )
+        )
+
+    # ------------------------------------------------------------ asking and saying
+
+    async def open(self, reminder: str = "") -> tuple[str, ...]:
+        """The ids of all that are open, sorted; of one reminder, or of all."""
+        query = f"WorkflowType = '{REMINDER}' AND ExecutionStatus = 'Running'"
+        return tuple(sorted(await self._ask(self._found(query, reminder))))
+
+    async def _found(self, query: str, reminder: str) -> list[str]:
+        prefix = reminder_id(f"{reminder}/" if reminder else "")
+        found = self.client.list_workflows(query, rpc_timeout=LIMIT)
+        ids = [each.id async for each in found]
+        return [each.removeprefix(reminder_id("")) for each in ids if each.startswith(prefix)]
+
+    async def pick(self, name: str) -> str:
+        """The open one that is meant by `transit-gateway` or `transit-gateway/2027`.
+
+        Raises Refused, naming those that are open.
+        """
+        known = await self.open()
+        meant = [each for each in known if name in (each, each.rpartition("/")[0])]
+        if len(meant) == 1:
+            return meant[0]
+        if "/" in name and not meant:
+            return name  # one that has ended can still be shown
+        if meant:
+            raise Refused(f"{len(meant)} of {name} are open, name one: {', '.join(meant)}")
+        listed = ", ".join(known) or "none; see what is to come: guardrail remind check PATH"
+        raise Refused(f"no reminder `{name}` is open; open: {listed}")
+
+    async def state(self, of: str) -> ReminderState:
+        """All that is known of one. Raises Refused where there is none."""
+        try:
+            return await self._shared(of).query(REMINDER_STATE, ReminderState)
+        except NotThere:
+            raise Refused(f"there is no reminder {of}") from None
+
+    async def say(self, of: str, word: Word) -> ReminderState:
+        """A person's word; its state after it. Raises Refused with the reasons."""
+        try:
+            return await self._shared(of).update(REMIND_SAY, word, ReminderState)
+        except NotThere:
+            raise Refused(f"no reminder {of} is open any more") from None
+
+    def _shared(self, of: str) -> Shared:
+        return Shared(
+            self.client, self.address, REMINDER, reminder_id(of), f"the reminder {of}", ""
+        )
+
+    # ------------------------------------------------------------ schedules
+
+    async def keep(self, reminders: Iterable[Reminder]) -> tuple[str, ...]:
+        """A schedule for each; those that are new or changed look at once. Their names."""
+        changed = [each for each in reminders if await self._put(each)]
+        return tuple(each.name for each in changed)
+
+    async def _put(self, reminder: Reminder) -> bool:
+        try:
+            await self._ask(
+                self.client.create_schedule(
+                    SCHEDULE + reminder.name,
+                    schedule_of(reminder),
+                    trigger_immediately=True,
+                    rpc_timeout=LIMIT,
+                )
+            )
+        except ScheduleAlreadyRunningError:
+            return await self._renew(reminder)
+        return True
+
+    async def _renew(self, reminder: Reminder) -> bool:
+        """Where its document is another one. Whether it is paused stays as it is."""
+        known = await self.schedule(reminder.name)
+        old = known.schedule.action
+        wanted = schedule_of(reminder)
+        if isinstance(old, ScheduleActionStartWorkflow) and old.id == _run_id(reminder):
+            return False
+
+        def change(given: ScheduleUpdateInput) -> ScheduleUpdate:
+            wanted.state = given.description.schedule.state
+            return ScheduleUpdate(schedule=wanted)
+
+        handle = self._handle(reminder.name)
+        await self._ask(handle.update(change, rpc_timeout=LIMIT))
+        await self._ask(handle.trigger(rpc_timeout=LIMIT))
+        return True
+
+    async def schedule(self, name: str) -> ScheduleDescription:
+        """What Temporal knows of a reminder's schedule. Raises Refused where there is none."""
+        return await self._ask(self._handle(name).describe(rpc_timeout=LIMIT), name)
+
+    async def pause(self, name: str, note: str) -> None:
+        """No looks until it is resumed."""
+        await self._ask(self._handle(name).pause(note=note, rpc_timeout=LIMIT), name)
+
+    async def resume(self, name: str, note: str) -> None:
+        """Look again every day."""
+        await self._ask(self._handle(name).unpause(note=note, rpc_timeout=LIMIT), name)
+
+    async def trigger(self, name: str) -> None:
+        """Look now."""
+        await self._ask(self._handle(name).trigger(rpc_timeout=LIMIT), name)
+
+    async def backfill(self, name: str, begin: float, until: float) -> None:
+        """Look as of each day from `begin` to `until`, in seconds since the epoch."""
+        span = ScheduleBackfill(
+            datetime.fromtimestamp(begin, UTC),
+            datetime.fromtimestamp(until, UTC),
+            ScheduleOverlapPolicy.ALLOW_ALL,
+        )
+        await self._ask(self._handle(name).backfill(span, rpc_timeout=LIMIT), name)
+
+    def _handle(self, name: str) -> ScheduleHandle:
+        return self.client.get_schedule_handle(SCHEDULE + name)
+
+    async def _ask(self, call: Awaitable[T], name: str = "") -> T:
+        try:
+            return await asyncio.wait_for(call, ANSWER + 1)
+        except TimeoutError:
+            raise Unanswered("Temporal", self.address, f"nothing within {ANSWER:g} s") from None
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and name:
+                raise Refused(f"the reminder {name} has no schedule; is it in a source?") from None
+            raise Unanswered("Temporal", self.address, short(error)) from None
+
+
+def _run_id(reminder: Reminder) -> str:
+    """The name of its looks: another one for another document."""
+    return f"reminders/{reminder.name}/{reminder.digest.removeprefix('sha256:')[:12]}"
+
+
+def schedule_of(reminder: Reminder) -> Schedule:
+    """Every day at noon on the reminder's own clock; what was missed is caught up with."""
+    noon = ScheduleCalendarSpec(hour=[ScheduleRange(NOON)], comment="every day at noon")
+    return Schedule(
+        action=ScheduleActionStartWorkflow(
+            REMINDERS,
+            BeginTask(reminder.name),
+            id=_run_id(reminder),
+            task_queue=messages.TASK_QUEUE,
+            static_summary=f"which moments of {reminder.name} are near",
+        ),
+        spec=ScheduleSpec(calendars=[noon], time_zone_name=reminder.occasion.timezone),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.ALLOW_ALL, catchup_window=CATCH_UP),
+        state=ScheduleState(note=f"{reminder.what}, by {reminder.people.owner}"),
+    )
