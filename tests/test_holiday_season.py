@@ -23,7 +23,7 @@ from guardrail.files import load
 TOP = Path(__file__).resolve().parent.parent
 EXAMPLE = TOP / "examples" / "holiday-season"
 CODE = re.compile(r"\s+# exit code (\d+)$")
-BESIDE = "ready: "
+BESIDE = ("ready: ", "guardrail is up: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Terminal:
             self.environment[key] = value
         elif any(line.startswith(BESIDE) for line in step.shown):
             self.stack.enter_context(self.beside(step))
+        elif step.words[0] == "guardrail":
+            raise AssertionError(f"{step.words}: the page has no such program on its PATH")
         else:
             self.finished(step)
 
@@ -95,7 +97,7 @@ class Terminal:
                 yield
             finally:
                 process.send_signal(signal.SIGINT)
-                process.wait(30)
+                process.wait(60)
 
 
 def unseen(wanted: tuple[str, ...], output: str) -> Iterator[str]:

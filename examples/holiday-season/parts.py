@@ -1,8 +1,9 @@
-"""Which real parts can the checklist be tried on? Two Prometheus and what they scrape, on loopback.
+"""What can this season be tried on? Two Prometheus, what they scrape, and who is told, on loopback.
 
     parts.py          start them, and end them at Ctrl-C
     parts.py dark     end the first Prometheus
     parts.py light    start it again
+    parts.py told     show the messages that came
 
 The numbers are made up, and good: the lock reaches from now to well after the next peak.
 """
@@ -46,8 +47,8 @@ NUMBERS = {
 
 def main() -> int:
     """Start the parts, or tell those that run; 0 when it was done."""
-    if sys.argv[1:] in (["dark"], ["light"]):
-        return told(sys.argv[1])
+    if sys.argv[1:] in (["dark"], ["light"], ["told"]):
+        return said(sys.argv[1])
     if sys.argv[1:]:
         print(__doc__)
         return 2
@@ -58,12 +59,15 @@ def main() -> int:
             Prometheus(SECOND, Path(folder) / "b"),
         )
         with first, second, exporter(first), contextlib.suppress(KeyboardInterrupt):
-            print("ready: two Prometheus and what they scrape; Ctrl-C ends them", flush=True)
+            print(
+                "ready: two Prometheus, what they scrape, and who is told; Ctrl-C ends them",
+                flush=True,
+            )
             threading.Event().wait()
     return 0
 
 
-def told(word: str) -> int:
+def said(word: str) -> int:
     """Say it to the parts that run."""
     try:
         answer = httpx.post(f"http://{EXPORTER[0]}:{EXPORTER[1]}/{word}", timeout=30)
@@ -143,9 +147,9 @@ class Prometheus:
 
 @contextlib.contextmanager
 def exporter(first: Prometheus) -> Iterator[None]:
-    """What is scraped; it also takes the words `dark` and `light`."""
-
+    """What is scraped; it also takes the words above, and messages for whoever is told."""
     text = metrics()
+    came: list[str] = []
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
@@ -158,7 +162,13 @@ def exporter(first: Prometheus) -> Iterator[None]:
             self.say(text)
 
         def do_POST(self) -> None:
-            if self.path == "/dark":
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.path.startswith("/network-"):
+                came.append(f"{self.path[1:]}: {json.loads(body).get('title')}")
+                self.say("")
+            elif self.path == "/told":
+                self.say("\n".join(came) or "nobody was told anything")
+            elif self.path == "/dark":
                 first.end()
                 self.say(f"the first Prometheus, {first.address}, is dark")
             elif first.process is None:

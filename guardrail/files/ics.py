@@ -8,7 +8,8 @@ library `recurring-ical-events` has them (EXDATE, RDATE, RECURRENCE-ID and moved
                                        file's own X-WR-TIMEZONE; without either it is refused
     a time that the clock leaves out,  the earlier reading of it where something begins, the later
     or shows twice                     one where it ends: it is frozen longer, and never for nothing
-    X-GUARDRAIL-KIND, not `freeze`     none: `guardrail season ics` writes more than freezes
+    X-GUARDRAIL-KIND                   none where it names another kind: `guardrail season ics`
+                                       writes more than freezes
     X-GUARDRAIL-ROLES, -FLEETS and     whom it concerns, and whether going back waits, as in
     -ROLLBACK                          files/freeze.py
 
@@ -125,8 +126,7 @@ class _Reader:
         zone = self._zone(calendar)
         ours: list[Event] = [event for event in calendar.walk("VEVENT") if is_freeze(event)]
         for event in ours:
-            for line, what in faults_of(event, at[id(event)], zone):
-                self._say(line, what)
+            self._check(event, at[id(event)], zone)
         if self.faults:
             return
         end = time.monotonic() + LONGEST
@@ -136,6 +136,13 @@ class _Reader:
             if time.monotonic() > end:
                 self._say(spot.line, f"it takes longer than {LONGEST:g} s to compute these events")
                 return
+
+    def _check(self, event: Event, spot: Spot, zone: ZoneInfo | None) -> None:
+        try:
+            for line, what in faults_of(event, spot, zone):
+                self._say(line, what)
+        except Exception as error:  # a value of a kind that nobody expects there
+            self._say(spot.line, f"this event cannot be read: {' '.join(str(error).split())[:200]}")
 
     def _zone(self, calendar: icalendar.Component) -> ZoneInfo | None:
         """The zone for days and times without one; None: none is named, or none that is known."""

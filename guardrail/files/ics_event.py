@@ -19,6 +19,9 @@ _COUNTED = ("BYHOUR", "BYMINUTE", "BYSECOND")
 _BY = ("BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYMONTH", "BYSETPOS")
 _PARTS = frozenset(("FREQ", "UNTIL", "COUNT", "INTERVAL", "WKST", *_BY, *_COUNTED))
 
+OTHERS = ("occasion", "reminder", "window")
+"""Kinds of our own feed (model/season.py) that freeze nothing where it is read."""
+
 Time = date | datetime
 Event = Any
 """One of the library's components: what its properties are is known when they are looked at."""
@@ -33,17 +36,18 @@ def _several(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _times(value: Any) -> Iterator[tuple[Time, str]]:
-    """Every day and time of a property, with the zone that it names."""
+def _times(value: Any) -> Iterator[tuple[Any, str]]:
+    """Every value of a property, which should be a day or a time, with the zone that it names."""
     for one in _several(value):
         zoned = str(one.params.get("TZID", ""))
         for each in getattr(one, "dts", [one]):
-            given = each.dt[0] if isinstance(each.dt, tuple) else each.dt
-            yield given, zoned
+            period = isinstance(each.dt, tuple) and each is not one
+            yield (each.dt[0] if period else each.dt), zoned
 
 
 def is_freeze(event: Event) -> bool:
-    return str(event.get("X-GUARDRAIL-KIND", "freeze")).lower() == "freeze"
+    """Whether an event freezes: every one does but what our own feed says is another thing."""
+    return str(event.get("X-GUARDRAIL-KIND", "")).lower() not in OTHERS
 
 
 def in_zone(value: Time, zone: ZoneInfo | None) -> datetime:
@@ -103,14 +107,17 @@ def _faults(event: Event, zone: ZoneInfo | None) -> Iterator[tuple[str, str]]:
     for rule in _several(event.get("RRULE")):
         if (why := _rule_fault(rule)) is not None:
             yield "RRULE", why
-    if (why := _length_fault(event)) is not None:
+    days = (event[name].dt for name in ("DTSTART", "DTEND") if name in event)
+    if all(isinstance(each, date) for each in days) and (why := _length_fault(event)) is not None:
         yield "DTEND", why
 
 
 def _time_fault(
-    name: str, value: Time, zoned: str, event: Event, zone: ZoneInfo | None
+    name: str, value: Any, zoned: str, event: Event, zone: ZoneInfo | None
 ) -> str | None:
     """Why it is not known when a time is; None: it is. A day of EXDATE is that day of DTSTART's."""
+    if not isinstance(value, date):
+        return f"{name} is neither a day nor a time of one"
     timed = isinstance(value, datetime)
     if not _is_naive(value):
         return None

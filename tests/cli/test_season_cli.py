@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -299,6 +300,30 @@ def test_a_first_that_is_dark_leaves_the_second_and_passes_nothing_of_its_own(
         "If nobody acts, the load meets it as it is now.",
         "When it is mended: guardrail season check",
     ]
+
+
+def test_a_schedule_is_kept_until_somebody_ends_it(
+    tmp_path: Path, two: tuple[StandIn, StandIn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, *(each.address for each in two))
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        """The first wait is over at once; at the third somebody has had enough."""
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+        now[0] += 3 * 86_400.0
+
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    done = run("check", path, "--scheduled", "--json")
+    reports = done.stdout.replace("}\n{", "}\0{").split("\0")
+    assert [json.loads(each)["verdict"] for each in reports] == ["pass", "pass"]
+    assert done.exit_code == 130
+    assert "wave: next at " in done.stderr
+    assert "wave is not gone through any more" in done.stderr
 
 
 def test_two_names_of_one_address_stand_in_for_nothing(

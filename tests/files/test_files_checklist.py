@@ -34,6 +34,18 @@ def test_every_key_of_the_example_is_read() -> None:
     assert second.asks == Answers("prometheus", "prometheus-b", "count(up == 1)", up)
 
 
+def test_the_document_in_the_docs_is_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "season.md").read_text()
+    text = page.split("```yaml\n")[1].split("```")[0]
+    items = parse(text, "docs").checklist().items
+    assert [each.name for each in items] == [
+        "open-files",
+        "database",
+        "scale-down",
+        "second-prometheus",
+    ]
+
+
 def test_the_schema_takes_the_example() -> None:
     data = YAML(typ="safe").load(WHOLE)
     jsonschema.validate(json.loads(json.dumps(data)), schema("Checklist"))

@@ -289,6 +289,13 @@ EVENT = "UID:a\nDTSTART:20270601T090000Z\nDTEND:20270601T100000Z\n"
             calendar("UID:a\nDTSTART;TZID=No/Where:20270601T090000\nDURATION:PT1H"),
             "x.ics:6:1: the zone `No/Where` is not known",
         ),
+        (
+            calendar("UID:a\nDTSTART;VALUE=PERIOD:20270601T090000Z/PT1H\nDURATION:PT1H"),
+            "x.ics:6:1: DTSTART is neither a day nor a time of one",
+        ),
+        (calendar("UID:a\nDTSTART;VALUE=TIME:090000\nDURATION:PT1H"), "x.ics:6:1: DTSTART"),
+        (calendar(EVENT.replace("DTEND", "DTEND;VALUE=TIME")), "x.ics:7:1: DTEND"),
+        (calendar(EVENT.replace("DTEND:", "DURATION:P") + "X-A:b"), "x.ics:7:1: DURATION cannot"),
         (calendar(EVENT + "EXDATE:20270601T090000\n"), "EXDATE has no zone, and DTSTART has one"),
         (calendar(EVENT + "EXDATE:2027\n"), "x.ics:8:1: EXDATE cannot be read"),
         (
