@@ -53,6 +53,14 @@ from guardrail.model.reminder import Reminder, ReminderState, Wanted
 
 T = TypeVar("T")
 NOON = 12
+NOT_HEARD = "unexpected workflow task failure"
+"""What the server says of a word that came while a run ended: the next run has not heard it."""
+AGAIN = 0.2
+"""Seconds before such a word is said again."""
+LISTED = 1.0
+"""Seconds within which Temporal lists the next run of a reminder whose last one has ended."""
+SAY = 20.0
+"""Seconds that a person's word may take: before `done` all queries are read."""
 CATCH_UP = timedelta(days=366)
 """Looks that an outage has missed are made up for when the server is back."""
 
@@ -115,8 +123,10 @@ class Reminding:
 
         Raises Refused, naming those that are open.
         """
-        known = await self.open()
-        meant = [each for each in known if name in (each, each.rpartition("/")[0])]
+        known, meant = await self._meant(name)
+        if not meant:  # one whose run has just ended is not listed for a moment
+            await asyncio.sleep(LISTED)
+            known, meant = await self._meant(name)
         if len(meant) == 1:
             return meant[0]
         if "/" in name and not meant:
@@ -125,6 +135,10 @@ class Reminding:
             raise Refused(f"{len(meant)} of {name} are open, name one: {', '.join(meant)}")
         listed = ", ".join(known) or "none; see what is to come: guardrail remind check PATH"
         raise Refused(f"no reminder `{name}` is open; open: {listed}")
+
+    async def _meant(self, name: str) -> tuple[tuple[str, ...], list[str]]:
+        known = await self.open()
+        return known, [each for each in known if name in (each, each.rpartition("/")[0])]
 
     async def state(self, of: str) -> ReminderState:
         """All that is known of one. Raises Refused where there is none."""
@@ -135,8 +149,21 @@ class Reminding:
 
     async def say(self, of: str, word: Word) -> ReminderState:
         """A person's word; its state after it. Raises Refused with the reasons."""
+        give_up = asyncio.get_running_loop().time() + SAY
+        while True:
+            try:
+                return await self._say(of, word)
+            except Unanswered as silent:
+                late = asyncio.get_running_loop().time() > give_up
+                if NOT_HEARD not in silent.reason or late:
+                    raise
+            await asyncio.sleep(AGAIN)
+
+    async def _say(self, of: str, word: Word) -> ReminderState:
         try:
-            return await self._shared(of).update(REMIND_SAY, word, ReminderState)
+            return await self._shared(of).update(
+                REMIND_SAY, word, ReminderState, ident=word.id, within=SAY
+            )
         except NotThere:
             raise Refused(f"no reminder {of} is open any more") from None
 

@@ -54,10 +54,16 @@ class Shared:
         """The workflow, open or not."""
         return self.client.get_workflow_handle(self.id)
 
-    async def update(self, name: str, said: object, kind: type[T]) -> T:
-        """Say something, where it is there."""
-        call = self.handle.execute_update(name, said, result_type=kind, rpc_timeout=LIMIT)
-        answer: T = await self._answered(call)
+    async def update(
+        self, name: str, said: object, kind: type[T], *, ident: str = "", within: float = ANSWER
+    ) -> T:
+        """Say something, where it is there. ident: said twice under it, it is heard once. within:
+        seconds for the answer."""
+        limit = timedelta(seconds=within)
+        call = self.handle.execute_update(
+            name, said, id=ident or None, result_type=kind, rpc_timeout=limit
+        )
+        answer: T = await self._answered(call, within)
         return answer
 
     async def query(self, name: str, kind: type[T], *words: object) -> T:
@@ -83,9 +89,9 @@ class Shared:
         answer: T = await self._answered(call)
         return answer
 
-    async def _answered(self, call: Awaitable[Any]) -> Any:
+    async def _answered(self, call: Awaitable[Any], within: float = ANSWER) -> Any:
         try:
-            return await asyncio.wait_for(call, ANSWER + 1)
+            return await asyncio.wait_for(call, within + 1)
         except WorkflowUpdateFailedError as error:
             raise Refused(*reasons_of(error.cause)) from None
         except RPCError as error:
@@ -97,7 +103,7 @@ class Shared:
             WorkflowQueryFailedError,
             WorkflowUpdateRPCTimeoutOrCancelledError,
         ) as error:
-            told = short(error) if str(error) else f"nothing within {ANSWER:g} s"
+            told = short(error) if str(error) else f"nothing within {within:g} s"
             raise self.silent(told) from None
 
     def silent(self, reason: str) -> Unanswered:

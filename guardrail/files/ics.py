@@ -102,6 +102,9 @@ class _Reader:
         spots = scan(text, self.place)
         calendars = self._parsed(text)
         events: list[Event] = [event for one in calendars for event in one.walk("VEVENT")]
+        if len(events) != len(spots):
+            what = f"{len(spots)} events begin here, and {len(events)} can be read"
+            raise InvalidFile((Fault(self.place, 1, 1, what),))
         at = {id(event): spot for event, spot in zip(events, spots, strict=True)}
         found = [one for calendar in calendars for one in self._calendar(calendar, at)]
         if len(found) > MOST_FREEZES:

@@ -54,7 +54,7 @@ def _decoded(text: bytes, place: str) -> str:
 def unfolded(text: str) -> Iterator[tuple[int, str]]:
     """Each line with the number of its first part; blank ones are left out."""
     whole, first = "", 0
-    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
+    for number, line in enumerate(re.split(r"\r?\n", text), 1):
         if line[:1] in (" ", "\t") and whole:
             whole += line[1:]
             continue
@@ -79,6 +79,9 @@ class _Scan:
         self.faults.append(Fault(self.place, line, 1, what))
 
     def line(self, number: int, line: str) -> None:
+        if "\r" in line:
+            self.say(number, "a carriage return in the middle of a line")
+            return
         try:
             name, _, value = Contentline(line).parts()  # type: ignore[no-untyped-call]
         except (ValueError, KeyError, IndexError):

@@ -114,6 +114,11 @@ def without_stamps(made: bytes) -> list[bytes]:
     return [line for line in made.splitlines() if not line.startswith(b"DTSTAMP")]
 
 
+def test_the_hour_at_which_it_is_made_is_not_in_it() -> None:
+    entry = Entry("freeze", "a", "quiet", BEGIN, BEGIN + 10)
+    assert b"DTSTAMP:20261001T000000Z\r\n" in feed(Season(BEGIN, END, (entry,)))
+
+
 def test_parts_of_seconds_make_a_freeze_longer() -> None:
     entry = Entry("freeze", "a", "quiet", BEGIN + 0.4, BEGIN + 9.2)
     (one,) = ics.freezes(feed(Season(BEGIN, END, (entry,))), "x", now=BEGIN)

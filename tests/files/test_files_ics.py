@@ -269,6 +269,7 @@ EVENT = "UID:a\nDTSTART:20270601T090000Z\nDTEND:20270601T100000Z\n"
             "x.ics:8:1: END:VTODO ends nothing: VEVENT of line 4 is open",
         ),
         (calendar(EVENT + "nonsense"), "x.ics:8:1: `nonsense` is no line"),
+        (calendar(EVENT).replace(b"\r\nUID", b"\rUID"), "x.ics:4:1: a carriage return in the"),
         (b"BEGIN:VTODO\r\nEND:VTODO\r\n", "begins with BEGIN:VCALENDAR, found BEGIN:VTODO"),
         (b"SUMMARY:x\r\n", "x.ics:1:1: an iCalendar file begins with BEGIN:VCALENDAR"),
         (calendar("UID:a"), "x.ics:4:1: this event has no DTSTART"),
@@ -333,7 +334,7 @@ def test_a_rule_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
         ics.freezes(calendar(EVENT), "x", now=NOW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_damage_is_refused_or_changes_no_instant(data: st.DataObject) -> None:
     """A calendar that was cut or garbled is refused as such, never with another error."""

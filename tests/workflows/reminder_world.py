@@ -27,8 +27,9 @@ from guardrail_workflows.reminding import Reminders
 class Told:
     """What the made-up activities share. values: by reminder, then by name of what is read.
 
-    outage: from when to when nothing can be done (a test server does not skip the time in which
-    there is no worker at all)."""
+    broken: nothing can be read, whatever is tried. outage: from when to when nothing can be done
+    (a test server does not skip the time in which there is no worker at all).
+    """
 
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     refusing: set[str] = field(default_factory=set)
@@ -36,6 +37,7 @@ class Told:
     causes: list[str] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     looks: list[BeginTask] = field(default_factory=list)
+    broken: bool = False
     outage: tuple[float, float] = (0.0, 0.0)
 
     @activity.defn(name=remind.TELL_TIME)
@@ -62,6 +64,8 @@ class Told:
     @activity.defn(name=remind.READ_REMINDER)
     async def read(self, task: ReadTask) -> ReadAnswer:
         at = self._up()
+        if self.broken:
+            raise OSError("as the test says")
         found = self.values.get(task.reminder, {})
         names = ("quota", "verify")
         return ReadAnswer(

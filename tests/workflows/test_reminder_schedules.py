@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from decide.reminders import moment, reminder
+from decide.reminders import TASKS, moment, reminder
 from reminder_world import Told
 from temporalio import activity, workflow
 from temporalio.client import ScheduleIntervalSpec, ScheduleSpec, ScheduleUpdate
@@ -162,7 +162,8 @@ async def test_a_later_build_that_decides_otherwise_carries_it_on(server, monkey
     """What it replays of a reminder that waits is a timer, and no decision."""
     client = await client_of(server)
     told, desk, now = Told(), Reminding(client), time.time()
-    ours = Wanted(reminder(name="built", leads=(Lead("ticket", 7200.0),)), moment(now + 3600.0))
+    made = reminder(name="built", leads=(Lead("ticket", 7200.0),), tasks=TASKS[:1], verify=None)
+    ours = Wanted(made, moment(now + 3600.0))
     handle = await client.start_workflow(
         REMINDER, ReminderInput(ours), id=reminder_id(ours.id), task_queue="guardrail"
     )

@@ -173,6 +173,10 @@ async def test_done_reads_first_and_is_refused_with_what_it_found():
         told.values[wanted.reminder.name] = {"quota": 50.0, "verify": 20.0}
         with pytest.raises(Refused, match="verify is 20, and at least 50 is needed"):
             await desk.say(wanted.id, Word("d1", "done", "ann"))
+        told.broken = True
+        with pytest.raises(Refused, match="verify cannot be read: the answer does not name it"):
+            await desk.say(wanted.id, Word("d3", "done", "ann"))
+        told.broken = False
         told.values[wanted.reminder.name] = dict(GOOD)
         state = await desk.say(wanted.id, Word("d2", "done", "ann"))
         assert standing(state) == "done"

@@ -134,13 +134,18 @@ class ReminderWorkflow:
             await self._send(action)
 
     async def _read(self, ask: Ask) -> None:
-        """Until it is answered: what cannot be read is an answer, too."""
-        answer: ReadAnswer = await workflow.execute_activity(
-            remind.READ_REMINDER,
-            ReadTask(self.state.wanted.reminder.name, ask.turn),
-            result_type=ReadAnswer,
-            start_to_close_timeout=READ_WITHIN,
-        )
+        """What cannot be read is an answer, too, and so is a worker that cannot read."""
+        try:
+            answer: ReadAnswer = await workflow.execute_activity(
+                remind.READ_REMINDER,
+                ReadTask(self.state.wanted.reminder.name, ask.turn),
+                result_type=ReadAnswer,
+                start_to_close_timeout=READ_WITHIN,
+                retry_policy=RetryPolicy(maximum_attempts=3),
+            )
+        except FailureError as error:
+            workflow.logger.error("a reminder could not be read: %s", error.cause or error)
+            answer = ReadAnswer(ask.turn, (), self.clock.now)
         self._take(WasRead(self.clock.reaches(answer.at), answer.turn, answer.readings))
 
     async def _send(self, send: Send) -> None:
@@ -236,7 +241,8 @@ class ReminderWorkflow:
     @workflow.signal(name=remind.AMENDED)
     def amended(self, wanted: Wanted) -> None:
         """The document, or the day, as the worker's source has it now."""
-        self._take(Amended(self.clock.reaches(workflow.time()), wanted))
+        if wanted != self.state.wanted:
+            self._take(Amended(self.clock.reaches(workflow.time()), wanted))
 
     @workflow.query(name=remind.REMINDER_STATE)
     def read(self) -> ReminderState:
