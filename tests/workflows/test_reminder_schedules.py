@@ -48,6 +48,16 @@ async def until(holds, limit: float = 20.0):
         return found
 
 
+async def waits(handle):
+    """The history of a run once it has set its timer; without one a replay never ends."""
+    async with asyncio.timeout(20):
+        while True:
+            found = await handle.fetch_history()
+            if any(event.HasField("timer_started_event_attributes") for event in found.events):
+                return found
+            await asyncio.sleep(0.05)
+
+
 async def owner_of(desk: Reminding, of: str) -> str:
     return (await desk.state(of)).wanted.reminder.people.owner
 
@@ -173,6 +183,8 @@ async def test_a_later_build_that_decides_otherwise_carries_it_on(server, monkey
         state = await desk.say(ours.id, Word("1", "ack", "bob", at=time.time()))
         assert state.call.by == "bob"
         assert await desk.state(ours.id) == state
+        latest = client.get_workflow_handle(reminder_id(ours.id))
+        waiting = await waits(latest)
     replayer = Replayer(
         workflows=[ReminderWorkflow], data_converter=CONVERTER, workflow_runner=sandbox()
     )
@@ -186,9 +198,7 @@ async def test_a_later_build_that_decides_otherwise_carries_it_on(server, monkey
     quiet = replace(reminding.begin(ours, now), actions=())
     monkeypatch.setattr(reminding, "begin", lambda *_: quiet)
     monkeypatch.setattr(reminding, "wake_at", lambda state: state.at + 7.0)
-    await replayer.replay_workflow(
-        await client.get_workflow_handle(reminder_id(ours.id)).fetch_history()
-    )
+    await replayer.replay_workflow(waiting)
     with pytest.raises(workflow.NondeterminismError):  # the one that did decide
         await replayer.replay_workflow(await begun.fetch_history())
 
