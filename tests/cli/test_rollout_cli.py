@@ -21,6 +21,10 @@ def address(tmp_path_factory):
         yield server
 
 
+LONG = 120.0
+"""Seconds that a host works on where a command has to come before it is done, however slow."""
+
+
 class Desk:
     """A command line, a worker, and rollout files."""
 
@@ -54,6 +58,13 @@ class Desk:
             await asyncio.sleep(0.1)
         return status
 
+    async def let_go_once_held(self, operation, command):
+        """What a command says, while hosts work on until it has had its effect."""
+        said = asyncio.ensure_future(command)
+        await self.until(operation, lambda status: status.holds, 60.0)
+        self.hosts.seconds = 0.2
+        return await said
+
 
 @pytest.fixture
 async def desk(tmp_path, address):
@@ -74,12 +85,13 @@ async def leave_nothing_open(address):
 
 
 async def test_start_pause_resume_to_the_end(desk):
-    desk.hosts.seconds = 0.6
+    desk.hosts.seconds = LONG
     started = await desk.start("all")
     assert started.out.startswith("all has begun: 4 hosts in 2 waves (1, 100%)\nplan sha256:")
     assert "guardrail rollout watch all" in started.out
 
-    paused = await desk.run("rollout", "pause", "all", "--reason", "looking", "--wait")
+    pausing = desk.run("rollout", "pause", "all", "--reason", "looking", "--wait")
+    paused = await desk.let_go_once_held("all", pausing)
     told = asyncio.get_running_loop().time()
     assert paused.code == 0, paused.err
     assert re.search(
@@ -106,15 +118,15 @@ async def test_start_pause_resume_to_the_end(desk):
 
 
 async def test_pause_tells_what_became_of_each_host_in_flight(desk):
-    desk.hosts.seconds, desk.hosts.outcomes = 2.0, {0: "failed"}
+    desk.hosts.seconds, desk.hosts.outcomes = LONG, {0: "failed"}
     await desk.start("became")
-    paused = await desk.run("rollout", "pause", "became", "--wait")
+    paused = await desk.let_go_once_held("became", desk.run("rollout", "pause", "became", "--wait"))
     assert paused.code == 0, paused.err
     assert "Nothing is in flight. What was:\n  cache-001: failed, pretended\n" in paused.out
 
 
 async def test_no_host_begins_after_is_said_only_after_the_time(desk):
-    desk.hosts.seconds = 3.0
+    desk.hosts.seconds = LONG
     await desk.start("still")
     process = await desk.run.start("rollout", "pause", "still")
     loop = asyncio.get_running_loop()
@@ -132,12 +144,13 @@ async def test_no_host_begins_after_is_said_only_after_the_time(desk):
 
 
 async def test_a_name_is_used_once(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     await desk.start("once")
     again = await desk.run("rollout", "start", desk.file("once"))
     assert again.code == 1
     assert "the operation once runs already" in again.err
     assert (await desk.run("rollout", "abort", "once", "--reason", "test")).code == 0
+    desk.hosts.seconds = 0.2
     await desk.until("once", lambda status: status.phase == "aborted")
     named = await desk.run("rollout", "start", desk.file("once"), "--name", "once")
     assert named.code == 1
@@ -147,7 +160,7 @@ async def test_a_name_is_used_once(desk):
 
 
 async def test_an_unknown_operation_names_those_there_are(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     await desk.start("known-one")
     for verb in ("status", "pause", "explain", "watch"):
         ended = await desk.run("rollout", verb, "unknown")
@@ -159,7 +172,7 @@ async def test_the_name_may_be_left_out_while_one_is_open(desk):
     none = await desk.run("rollout", "explain")
     assert none.code == 1
     assert "no operation is open" in none.err
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     await desk.start("first")
     assert (await desk.run("rollout", "explain")).out.startswith("first: ")
     await desk.start("second")
@@ -169,7 +182,7 @@ async def test_the_name_may_be_left_out_while_one_is_open(desk):
 
 
 async def test_list_shows_full_names_and_states(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     long = "a-name-that-is-longer-than-any-column-of-a-table-would-be-here"
     await desk.start(long)
     await desk.run("rollout", "pause", long)
@@ -349,7 +362,7 @@ async def test_reasons_are_asked_for(desk):
 async def test_status_without_a_worker_is_the_last_that_was_noted(tmp_path, address):
     desk = Desk(tmp_path, address)
     async with working(address, desk.hosts):
-        desk.hosts.seconds = 1.0
+        desk.hosts.seconds = LONG
         await desk.start("alone")
         assert (await desk.run("rollout", "pause", "alone", "--reason", "lunch")).code == 0
     try:
@@ -388,7 +401,7 @@ async def test_without_the_plan_hosts_are_numbers_and_that_is_said(desk):
 
 
 async def test_a_workflow_ended_from_outside_is_told_as_that(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     await desk.start("cut")
     await leave_nothing_open(desk.address)
     ended = await desk.run("rollout", "status", "cut")
@@ -400,7 +413,7 @@ async def test_a_workflow_ended_from_outside_is_told_as_that(desk):
 
 
 async def test_stop_holds_everything_and_says_what_each_answered(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     await desk.start("one")
     desk.hosts.planning = 3.0
     await desk.start("two", "--no-wait")
@@ -427,7 +440,7 @@ async def test_ctrl_c_ends_the_watching_only(desk):
 
 
 async def test_json_of_every_answer_is_json(desk):
-    desk.hosts.seconds = 5.0
+    desk.hosts.seconds = LONG
     started = await desk.start("as-json", "--json")
     assert json.loads(started.out)["operation"] == "as-json"
     for words in (
