@@ -59,7 +59,7 @@ def watch_again(state: State, event: WatchAgain) -> State:
     """A new watch begins: whatever was known of the gates is stale, and of our lease."""
     state = still_true.again(watch_anew(state, event.at), event.at)
     state = leading.again(observing.again(state, event.at), event.at)
-    return replace(leasing.again(state), draining=False)
+    return rollback.watched_anew(replace(leasing.again(state), draining=False))
 
 
 def watch_anew(state: State, at: float) -> State:

@@ -139,10 +139,25 @@ def consider(state: State, now: float) -> State:
     return turn_back(state, now, "all", f"by policy: {why}")
 
 
+def before_going_back(state: State) -> bool:
+    """Whether the operation has turned, and no host has been asked to go back yet."""
+    return state.direction == "back" and state.turn == state.turned_at_turn
+
+
+def watched_anew(state: State) -> State:
+    """Before the first host goes back, a new watch has to see anew that it has recovered."""
+    if not before_going_back(state):
+        return state
+    return replace(state, step="baking", baked=0.0, baking_since=None)
+
+
 def before_recovery(state: State, now: float) -> State:
     """Turned, with no host begun: the wait for recovery ends where the version is the trouble."""
-    waits = state.direction == "back" and state.turn == state.turned_at_turn
-    if not waits or state.back_gap is not None or (gap := churning.gap(state, now)) is None:
+    if (
+        not before_going_back(state)
+        or state.back_gap is not None
+        or (gap := churning.gap(state, now)) is None
+    ):
         return state
     state = replace(state, back_gap=gap)
     why = churning.why(state, now)

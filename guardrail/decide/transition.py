@@ -51,7 +51,7 @@ from guardrail.decide.commands import obey
 from guardrail.decide.evolve import replace
 from guardrail.decide.found import counted
 from guardrail.decide.named import and_more
-from guardrail.decide.rollback import binding
+from guardrail.decide.rollback import before_going_back, binding
 from guardrail.model.operation import (
     Action,
     BeginHost,
@@ -156,11 +156,6 @@ def bake(state: State, now: float) -> State:
         baked = 0.0  # recovered is good for so long without a break
     state = replace(state, baked=baked, baking_since=now if good else None)
     return windows.cover(state, now, good=good)
-
-
-def before_going_back(state: State) -> bool:
-    """Whether the operation has turned, and no host has been asked to go back yet."""
-    return state.direction == "back" and state.turn == state.turned_at_turn
 
 
 def bake_needed(state: State) -> float:

@@ -14,7 +14,7 @@ from guardrail.decide.explain import can_go_back
 from guardrail.decide.way_back import if_asked, in_words
 from guardrail.model.budget import Budget, ChurnLimit, Departure
 from guardrail.model.common import Origin
-from guardrail.model.operation import Commanded, FleetSeen, State
+from guardrail.model.operation import Commanded, Drained, FleetSeen, State, WatchAgain
 from guardrail.model.plan import Caps
 
 from builders import course
@@ -188,6 +188,22 @@ def test_the_policys_pace_holds_where_it_is_slower():
     assert told.state.back_gap == pytest.approx(60.0)
     assert told.begun_back(told.end + 800) == [3, 2, 1, 0]
     assert min(then - at for at, then in pairwise(told.begins)) >= 100.0
+
+
+def test_a_new_watch_sees_anew_that_it_has_recovered():
+    told = Rollout()
+    told.judged(T0 + 10)
+    told.back(T0 + 20).tick_until(T0 + 35)
+    told(Drained(T0 + 70))
+    assert told.state.step == "changing", "it had recovered while nobody looked"
+    told(WatchAgain(T0 + 71))
+    told.judged(T0 + 72)
+    told.seen(T0 + 72)
+    before = len(told.asked)
+    told.tick_until(T0 + 73)
+    assert told.asked[before:] == [], "nothing has been good for long in this watch"
+    told.tick_until(T0 + 200)
+    assert told.asked[before:]
 
 
 def test_a_safety_gate_still_never_turns_it_by_policy():
