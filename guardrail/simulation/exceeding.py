@@ -44,11 +44,16 @@ class Exceeding:
         self.down = self.least_down = self.course.down
 
     def caps(self, at: float) -> Caps:
-        """The plan's limits, with those put in that are in force at that time."""
+        """The plan's limits, with those put in that are in force at that time; where one has taken
+        another's place since, the looser of the two."""
         if not self.known and not self.past:
             return self.course.caps
         now = [(limit, value, until) for limit, (value, until, w) in self.known.items() if not w]
-        new = {FIELDS[limit]: value for limit, value, until in (*now, *self.past) if until > at}
+        new: dict[str, float] = {}
+        for limit, value, until in (*now, *self.past):
+            if until > at:
+                field, looser = FIELDS[limit], min if limit == "pace.between" else max
+                new[field] = looser(value, new.get(field, value))
         whole: dict[str, Any] = {name: v if name == "pace" else int(v) for name, v in new.items()}
         if "failures" in whole:
             whole["failures_share"] = None
