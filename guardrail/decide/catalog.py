@@ -28,9 +28,6 @@ those before it."""
 EXACT = 0.001
 """Seconds: what is over is over at its very end, whatever sums of floating numbers come to."""
 
-NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
-"""Answers after which the host's agent was not restarted."""
-
 
 def is_good(state: State) -> bool:
     """Whether the catalog answers, or nobody has to look at it."""
@@ -122,7 +119,7 @@ def asked(state: State, index: int, turn: int, now: float) -> State:
 def answered(state: State, event: HostAnswered) -> State:
     """A host that was not restarted has not left: what was expected of it is taken back. Any other
     one left before it answered, if it left."""
-    if event.outcome not in NOT_RESTARTED:
+    if event.outcome not in coldness.NOT_RESTARTED:
         state = downs.answered(state, event)
     state = coldness.answered(state, event)
     known = state.catalog.departures
@@ -131,7 +128,7 @@ def answered(state: State, event: HostAnswered) -> State:
     kept = (
         dataclasses.replace(one, at=event.at) if _expected_of(one, event.turn) else one
         for one in known
-        if event.outcome not in NOT_RESTARTED or not _expected_of(one, event.turn)
+        if event.outcome not in coldness.NOT_RESTARTED or not _expected_of(one, event.turn)
     )
     return replace(state, catalog=dataclasses.replace(state.catalog, departures=_in_order(kept)))
 

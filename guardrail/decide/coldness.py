@@ -31,6 +31,7 @@ MOST_UNSHOWN = 90
 """Percent: the most that counts as warm before the gate has passed."""
 
 NOT_RESTARTED = ("not_begun", "blocked", "credentials", "gone")
+"""Answers after which the host's agent was not restarted."""
 
 
 def members_of(limit: ColdLimit) -> int:
@@ -129,12 +130,7 @@ def baked(state: State) -> State:
     state = ring.baked(state)
     if not state.cold:
         return state
-    away = sum(bit(flight.index) for flight in state.in_flight)
-    return replace(state, cold=state.cold & (_lost(state) | away))
-
-
-def _lost(state: State) -> int:
-    return (state.astray | state.failed | state.unknown) & ~state.set_aside
+    return replace(state, cold=state.cold & (ring.lost(state) | state.flying))
 
 
 def bake_helps(state: State) -> bool:
@@ -160,7 +156,7 @@ def _all_wait(state: State) -> bool:
 def _a_bake_warms(state: State) -> bool:
     """Whether a bake makes room: some that are cold serve, and nothing else shows them warm."""
     counted = state.cold & state.serving if ring.counts(state) else state.cold
-    return bool(counted & ~_lost(state)) or ring.warmed_by_a_bake(state)
+    return bool(counted & ~ring.lost(state)) or ring.warmed_by_a_bake(state)
 
 
 def moments(state: State) -> list[float | None]:

@@ -39,8 +39,7 @@ def newly(state: State) -> int:
     """The set of the plan's hosts that are down, and neither away nor given up by a person."""
     if not state.down_now:
         return 0
-    ours = sum(bit(flight.index) for flight in state.in_flight)
-    ours |= state.unknown | state.failed | state.astray | state.set_aside
+    ours = state.flying | state.unknown | state.failed | state.astray | state.set_aside
     return state.down_now & ~ours
 
 

@@ -233,7 +233,7 @@ def domain_counts(state: State) -> tuple[DomainCount, ...]:
     total = Counter(domains)
     flying = Counter(domains[flight.index] for flight in state.in_flight)
     stuck = state.failed | state.blocked | state.unknown | state.set_aside
-    busy = sum(1 << flight.index for flight in state.in_flight) | stuck
+    busy = state.flying | stuck
     failed_ones = (state.failed | state.blocked) & ~state.set_aside
     sets = (state.changed & ~busy, failed_ones, state.unknown & ~state.set_aside)
     changed, failed, unknown, aside, back = (

@@ -41,7 +41,7 @@ def needs(state: State) -> tuple[Claim, ...]:
     that turned round waits for another wave than the one that it has hosts of. Hosts that were put
     off have no wave any more."""
     hosts = wave_span(state, state.wave) | not_serving(state) | state.waiting | state.put_off
-    hosts |= sum(1 << flight.index for flight in state.in_flight)
+    hosts |= state.flying
     if state.lease is not None and state.lease_ask is not None and cold(state):
         hosts |= wave_span(state, state.lease_ask.wave)
     return claims_of(state, hosts)

@@ -67,10 +67,9 @@ def next_begin_at(state: State) -> float | None:
 def away_by_domain(state: State) -> Counter[int]:
     """Hosts away in each failure domain."""
     domains = state.course.domains
-    flying = [flight.index for flight in state.in_flight]
-    counts = Counter([domains[index] for index in flying])
+    counts = Counter([domains[flight.index] for flight in state.in_flight])
     if lost := not_serving(state):
-        lost &= ~sum(1 << index for index in flying)
+        lost &= ~state.flying
         counts.update(domains[index] for index in members(lost))
     return counts
 

@@ -18,7 +18,7 @@ as warm: the gates judge that system.
 
 import dataclasses
 
-from guardrail.decide.bits import bit, union
+from guardrail.decide.bits import union
 from guardrail.decide.evolve import replace
 from guardrail.model.budget import RingKnown, RingSeen
 from guardrail.model.operation import FleetSeen, State
@@ -107,9 +107,12 @@ def baked(state: State) -> State:
 
 def _bake_warms(state: State) -> int:
     """The fresh servers that nothing but a bake shows to be warm: of those that serve."""
-    away = sum(bit(flight.index) for flight in state.in_flight)
-    lost = (state.astray | state.failed | state.unknown) & ~state.set_aside
-    return state.fresh & ~by_gate(state) & ~away & ~lost
+    return state.fresh & ~by_gate(state) & ~state.flying & ~lost(state)
+
+
+def lost(state: State) -> int:
+    """The hosts that answered badly and have not answered well since, but for those given up."""
+    return (state.astray | state.failed | state.unknown) & ~state.set_aside
 
 
 def by_gate(state: State) -> int:

@@ -223,10 +223,9 @@ def enter_wave(state: State) -> State:
     wave = last_touched_wave(state, state.take_back)
     if wave is None:
         return replace(state, waiting=0)
-    busy = sum(bit(flight.index) for flight in state.in_flight)
     stuck = state.failed | state.unknown | state.blocked
     mine = wave_span(state, wave) | state.astray
-    waiting = state.take_back & mine & ~(busy | stuck)
+    waiting = state.take_back & mine & ~(state.flying | stuck)
     return replace(state, wave=wave, waiting=waiting)
 
 

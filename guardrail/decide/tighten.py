@@ -25,7 +25,7 @@ from guardrail.decide.rollback import wave_span
 from guardrail.decide.stricter import FIELDS
 from guardrail.decide.tiers import cut_where_full, overfull
 from guardrail.decide.waves import cut_again
-from guardrail.model.budget import Budget, ChurnLimit, Stretches, WarmRule
+from guardrail.model.budget import Budget, ChurnLimit, WarmRule
 from guardrail.model.calendar import Calendar
 from guardrail.model.operation import Hold, MergePolicies, PolicyMerged, State, WatchAgain
 from guardrail.model.plan import ApprovalPoint, Caps, Course, GateRule, Limit, Merged, Wave
@@ -279,12 +279,8 @@ def _warm(
 
 def _warms(kept: WarmRule, new: WarmRule) -> bool:
     """Whether whoever is warm by the one is warm by the other."""
-    inside = not _hosts(new.hosts) & ~_hosts(kept.hosts)
+    inside = not union(new.hosts) & ~union(kept.hosts)
     return kept.gate == new.gate and kept.within <= new.within and inside
-
-
-def _hosts(stretches: Stretches) -> int:
-    return union(stretches)
 
 
 def _keeps(kept: ChurnLimit, new: ChurnLimit) -> bool:

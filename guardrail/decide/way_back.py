@@ -5,7 +5,6 @@ that would obey it in earnest, and what stands then is told.
 """
 
 from guardrail.decide import churning, downs
-from guardrail.decide.bits import bit
 from guardrail.decide.commands import obey, refusal
 from guardrail.decide.found import counted
 from guardrail.decide.holds import gate_binds, passing_since
@@ -23,14 +22,13 @@ def way_back(state: State, command: Commanded) -> WayBack:
     if refused is not None:
         return WayBack(state.name, state.course.plan, command.scope, refused)
     after = look(obey(state, command), command.at)
-    flights = sum(bit(flight.index) for flight in after.in_flight)
     caps = caps_now(state)
     return WayBack(
         operation=state.name,
         plan=state.course.plan,
         scope=after.scope,
-        hosts=f"{after.take_back | flights:x}",
-        count=(after.take_back | flights).bit_count(),
+        hosts=f"{after.take_back | after.flying:x}",
+        count=(after.take_back | after.flying).bit_count(),
         settling=len(after.in_flight),
         away=most_away(after),
         per_domain=caps.unavailable_per_domain,

@@ -206,6 +206,14 @@ class State:
         return next((flight for flight in self.in_flight if flight.index == index), None)
 
     @property
+    def flying(self) -> int:
+        """The set of hosts in flight."""
+        hosts = 0
+        for flight in self.in_flight:
+            hosts |= 1 << flight.index
+        return hosts
+
+    @property
     def finished(self) -> bool:
         """Whether the operation has reached an end."""
         return self.phase in FINAL
