@@ -190,17 +190,22 @@ def saying_now(board: Board, saying: Saying, now: float) -> Board:
     """The board while that message is on its way: it is not due again."""
 
     def said(group: Group) -> Group:
-        fresh = set(saying.fresh)
-        members = tuple(
-            replace(member, said=True) if member.operation in fresh else member
-            for member in group.members
-        )
+        members = _marked(group, saying, said=True)
         first = group.last == 0.0 or group.failed > 0
-        joined = group.joined + (1 if fresh and not first else 0)
+        joined = group.joined + (1 if saying.fresh and not first else 0)
         again = group.again + _repeats(saying)
         return replace(group, members=members, last=now, joined=joined, again=again)
 
     return _with(board, saying.like, said)
+
+
+def _marked(group: Group, saying: Saying, *, said: bool) -> tuple[Member, ...]:
+    """The group's members, with those that are new in the message said, or not."""
+    fresh = set(saying.fresh)
+    return tuple(
+        replace(member, said=said) if member.operation in fresh else member
+        for member in group.members
+    )
 
 
 def _repeats(saying: Saying) -> int:
@@ -217,11 +222,7 @@ def not_taken(board: Board, saying: Saying, now: float) -> Board:
     """No channel took it: what was new in it is new still, and is said again after a while."""
 
     def unsaid(group: Group) -> Group:
-        fresh = set(saying.fresh)
-        members = tuple(
-            replace(member, said=False) if member.operation in fresh else member
-            for member in group.members
-        )
+        members = _marked(group, saying, said=False)
         again = max(0, group.again - _repeats(saying))
         return replace(group, members=members, last=now, failed=group.failed + 1, again=again)
 
