@@ -3,19 +3,17 @@
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from guardrail.cli.json_out import dump
-from guardrail.cli.session import By, Json, person, run, settings
+from guardrail.cli.session import By, Json, end_of, person, run, settings
 from guardrail.cli.talk import STILL, tell
 from guardrail.decide.freezes import current, ends, in_order, stands, words
 from guardrail.edges.freezes import VALID, Commands, Freezes, places_of
 from guardrail.edges.temporal import connect
 from guardrail.files.freeze import parse_in
-from guardrail.files.values import seconds
 from guardrail.model.freeze import Freeze, Frozen, Lift, Lifted
 from guardrail.settings import Settings
 
@@ -108,20 +106,6 @@ def _named(asked: Freeze, frozen: Frozen) -> Freeze:
     names = ("freeze", *(f"freeze-{number}" for number in range(2, len(taken) + 3)))
     free = next(name for name in names if name not in taken)
     return replace(asked, name=free)
-
-
-def end_of(text: str, now: float) -> float:
-    """So long from now, or a time, in the user's zone unless it names one; epoch seconds."""
-    try:
-        return now + seconds(text.strip())
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text.strip()).timestamp()
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"--until is a duration (2h, 30m) or a time (2026-12-24 08:00), not {text!r}"
-        ) from None
 
 
 # ---------------------------------------------------------------- off

@@ -4,7 +4,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,16 +20,15 @@ from guardrail.cli.remind_view import (
     shown,
     state_lines,
 )
-from guardrail.cli.session import By, Json, person, progress, run, settings
+from guardrail.cli.session import By, Json, end_of, person, progress, run, settings
 from guardrail.cli.talk import tell
-from guardrail.decide.occasions import DAY, moments
-from guardrail.edges.holidays import free_for
+from guardrail.decide.occasions import DAY
+from guardrail.edges.holidays import moments_of
 from guardrail.edges.notices import Bulletin
 from guardrail.edges.reminders import Reminding
 from guardrail.edges.temporal import connect
 from guardrail.errors import Refused
 from guardrail.files import Documents, load, shipped_policies
-from guardrail.files.values import seconds
 from guardrail.model.board import TrialAsked
 from guardrail.model.notice import Answer, Failed
 from guardrail.model.occasion import Moment
@@ -96,7 +94,7 @@ def check(
     Exit 2 where a document is wrong.
     """
     documents, now = _documents(files), time.time()
-    end = time_of(until, now) if until else now + YEAR
+    end = end_of(until, now) if until else now + YEAR
     found = [pair for each in documents.reminders for pair in _coming(each, now, end)]
     found.sort(key=lambda pair: (pair[1].begins_at, pair[0].name))
     if as_json:
@@ -111,27 +109,12 @@ def check(
 
 def _coming(reminder: Reminder, now: float, end: float) -> list[tuple[Reminder, Moment]]:
     begin = now - reminder.occasion.lasts
-    free = free_for(reminder.occasion, begin, end)
-    found = moments(reminder.occasion, free, begin, end)
+    found = moments_of(reminder.occasion, begin, end)
     return [(reminder, moment) for moment in found if moment.ends_at > now]
 
 
 def _documents(files: Sequence[Path] | None) -> Documents:
     return load(files or [settings().source or shipped_policies()])
-
-
-def time_of(text: str, now: float) -> float:
-    """So long from now, or a time, in the user's zone unless it names one; epoch seconds."""
-    try:
-        return now + seconds(text.strip())
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text.strip()).timestamp()
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"--until is a duration (2d, 6h) or a time (2026-12-24 08:00), not {text!r}"
-        ) from None
 
 
 # ---------------------------------------------------------------- list, show
@@ -199,7 +182,7 @@ def snooze(
     """Put it off for a while: within the document's limit, and never beyond the occasion."""
     if not until:
         raise typer.BadParameter("--until says how long it can wait, such as 2d")
-    word = replace(_word("snooze", by), reason=reason, until=time_of(until, time.time()))
+    word = replace(_word("snooze", by), reason=reason, until=end_of(until, time.time()))
     _say(name, word, as_json=as_json)
 
 

@@ -16,12 +16,11 @@ from guardrail.cli.session import Interrupted, Json, progress, run, settings
 from guardrail.cli.talk import tell
 from guardrail.cli.text import Look
 from guardrail.decide.checking import next_time
-from guardrail.decide.occasions import DAY, moments
+from guardrail.decide.occasions import DAY
 from guardrail.decide.season import Due, longest_lead, season
 from guardrail.edges.checking import Known, go_through
 from guardrail.edges.freezes import Commands, Freezes, places_of
-from guardrail.edges.holidays import free_for
-from guardrail.edges.ics import feed
+from guardrail.edges.holidays import moments_of
 from guardrail.edges.temporal import connect
 from guardrail.errors import Refused, Unanswered
 from guardrail.files import Documents, load, shipped_policies
@@ -108,6 +107,8 @@ def ics(
     found = _season(files, begin, end, offline=offline)
     if found.unread:
         raise Unanswered("A place with freezes", "the season's places", "; ".join(found.unread))
+    from guardrail.edges.ics import feed  # icalendar: no other command pays for loading it
+
     text = feed(found)
     if out is not None:
         _write(out, text)
@@ -226,8 +227,7 @@ def _due(reminders: Iterable[Reminder], begin: float, end: float) -> list[Due]:
 
 def _moments(reminder: Reminder, begin: float, until: float) -> tuple[Moment, ...]:
     occasion = reminder.occasion
-    since = begin - occasion.lasts
-    return moments(occasion, free_for(occasion, since, until), since, until)
+    return moments_of(occasion, begin - occasion.lasts, until)
 
 
 async def _freezes(known: Settings, *, offline: bool) -> Seen:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from guardrail.errors import GuardrailError, Refused
+from guardrail.files.values import seconds
 from guardrail.settings import Settings
 
 T = TypeVar("T")
@@ -57,3 +59,17 @@ def person(by: str, known: Settings) -> str:
 def progress(text: str) -> None:
     """A line about work that goes on: to standard error, so that output stays clean."""
     typer.echo(text, err=True)
+
+
+def end_of(text: str, now: float) -> float:
+    """So long from now, or a time, in the user's zone unless it names one; epoch seconds."""
+    try:
+        return now + seconds(text.strip())
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"--until is a duration (2h, 30m, 2d) or a time (2026-12-24 08:00), not {text!r}"
+        ) from None

@@ -21,9 +21,9 @@ from guardrail.decide.checking import (
     without_peak,
 )
 from guardrail.decide.judge import judge_once
-from guardrail.decide.occasions import DAY, moments
+from guardrail.decide.occasions import DAY
 from guardrail.edges.gate_reader import GateReader
-from guardrail.edges.holidays import free_for
+from guardrail.edges.holidays import moments_of
 from guardrail.edges.promapi import shown
 from guardrail.edges.prometheus import Prometheus
 from guardrail.errors import Refused
@@ -49,8 +49,7 @@ def peak_of(checklist: Checklist, at: float) -> Moment | None:
     if occasion is None:
         return None
     begin, end = at - occasion.lasts - longest_tail(checklist), at + YEAR_DAYS * DAY
-    found = moments(occasion, free_for(occasion, begin, end), begin, end)
-    return peak_after(checklist, found, at)
+    return peak_after(checklist, moments_of(occasion, begin, end), at)
 
 
 async def go_through(checklist: Checklist, known: Known, at: float) -> Report:

@@ -10,9 +10,9 @@ from importlib.metadata import version
 
 import holidays as library
 
-from guardrail.decide.occasions import overridden, years_needed
+from guardrail.decide.occasions import moments, overridden, years_needed
 from guardrail.errors import Refused
-from guardrail.model.occasion import Free, Holiday, Occasion, Override
+from guardrail.model.occasion import Free, Holiday, Moment, Occasion, Override
 
 RELEASED = {"0.109": 2026}
 """The year of a release of the library, which does not say it itself."""
@@ -53,6 +53,12 @@ def free_for(occasion: Occasion, begin: float, until: float) -> Free | None:
     if rule is None:
         return None
     return free_days(rule.region, years_needed(occasion, begin, until), occasion.overrides)
+
+
+def moments_of(occasion: Occasion, begin: float, until: float) -> tuple[Moment, ...]:
+    """The occasion's moments between these times (seconds since the epoch), by the holidays that
+    the library knows. Raises Refused for a region that is not known."""
+    return moments(occasion, free_for(occasion, begin, until), begin, until)
 
 
 def _released() -> int:

@@ -10,7 +10,7 @@ from cli_engine import connected, line, temporal_server
 from temporalio import activity
 from workflows.reminder_world import Told
 
-from guardrail.cli.remind import time_of
+from guardrail.cli.session import end_of
 from guardrail.edges.reminders import Reminding
 from guardrail.files import load
 from guardrail.model import remind
@@ -151,7 +151,7 @@ async def test_from_the_first_message_to_done(address, tmp_path):
 
 
 def test_an_end_is_so_long_from_now_or_a_time():
-    assert time_of("2d", 100.0) == 172_900.0
-    assert time_of("1970-01-01T03:00:00Z", 100.0) == 10_800.0
+    assert end_of("2d", 100.0) == 172_900.0
+    assert end_of("1970-01-01T03:00:00Z", 100.0) == 10_800.0
     with pytest.raises(typer.BadParameter, match="a duration"):
-        time_of("soon", 0.0)
+        end_of("soon", 0.0)

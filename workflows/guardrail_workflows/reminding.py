@@ -12,8 +12,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from guardrail.decide.occasions import DAY, moments
-from guardrail.edges.holidays import free_for
+from guardrail.decide.occasions import DAY
+from guardrail.edges.holidays import moments_of
 from guardrail.edges.prometheus import Prometheus
 from guardrail.edges.reminders import Reminding
 from guardrail.errors import GuardrailError, Refused
@@ -122,6 +122,5 @@ def _near(reminder: Reminder, at: float, now: float) -> tuple[Wanted, ...]:
     first = max((lead.before for lead in reminder.leads), default=0.0)
     begin = max(min(at, now), now - LONG_OVER) - reminder.occasion.lasts
     until = max(at, now) + first + AHEAD
-    free = free_for(reminder.occasion, begin, until)
-    found = moments(reminder.occasion, free, begin, until)
+    found = moments_of(reminder.occasion, begin, until)
     return tuple(Wanted(reminder, moment) for moment in found)
