@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli_engine import ORIGIN, Pretended, working
 from signing_keys import key, line, signed_for
-from test_rollout_cli import Desk, address, desk  # noqa: F401 - fixtures
+from test_rollout_cli import LONG, Desk, address, desk  # noqa: F401 - fixtures
 
 from guardrail.cli.override import until_of, value_of
 from guardrail.cli.start import requested
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.temporal
 
 
 async def test_a_limit_is_exceeded_shown_and_taken_back(desk):  # noqa: F811
-    desk.hosts.seconds = 30.0
+    desk.hosts.seconds = LONG
     await desk.start("exceeded")
     add = ("override", "add", "exceeded")
     wrong = await desk.run(*add, "wave", "3", "--until", "2h", "--reason", "late")
@@ -43,7 +43,7 @@ async def test_a_limit_is_exceeded_shown_and_taken_back(desk):  # noqa: F811
 
 
 async def test_what_to_sign_is_printed_and_nothing_is_said(desk):  # noqa: F811
-    desk.hosts.seconds = 30.0
+    desk.hosts.seconds = LONG
     await desk.start("to-sign")
     shown = await desk.run("rollout", "rollback", "to-sign", "--accept-churn", "--what-to-sign")
     assert shown.code == 0, shown.err

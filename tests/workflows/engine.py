@@ -1,6 +1,8 @@
 """An engine for tests: the real workflow on a Temporal test server, with made-up hands and eyes.
 
-Hosts answer as `Hands.outcomes` says (by name, one outcome a try), gates judge as `Eyes` says.
+Hosts answer as `World.outcomes` says (by name, one outcome a try), gates judge as
+`World.verdicts` says. A test that comes in between says after how many hosts of each operation
+(`World.up_to`): the next stand in flight and begin nothing, so it is in time on any machine.
 """
 
 import asyncio
@@ -61,6 +63,10 @@ async def check_signature(signed: Signed) -> Signer:
     return Signer(name, (), f"SHA256:{name}")
 
 
+ALL = 1_000_000  # hosts: more than any test has
+LONGEST = 180.0  # seconds; an operation that takes longer hangs, and its test fails
+
+
 @dataclass
 class World:
     """What the made-up activities share. `begun` has (name, turn, attempt) of each beginning."""
@@ -68,6 +74,7 @@ class World:
     course: Course
     client: Client
     takes: float = 0.0
+    up_to: int = ALL
     outcomes: dict[str, list[str]] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
     refusals: tuple[str, ...] = ()
@@ -114,7 +121,11 @@ class World:
     @activity.defn(name=messages.CHANGE_HOST)
     async def change(self, task: HostTask) -> HostAnswer:
         self.tasks.append(task)
+        number = sum(each.operation == task.operation for each in self.tasks)
         name = f"host-{task.index:03d}"
+        while number > self.up_to:
+            activity.heartbeat()
+            await asyncio.sleep(0.02)
         handle = self.client.get_workflow_handle(messages.workflow_id(task.operation))
         may = await handle.query(messages.MAY_BEGIN, result_type=MayBegin)
         if not may.allowed:
@@ -246,7 +257,7 @@ async def real_server():
 async def operation(client: Client, world: World, name: str | None = None, **fields):
     """A worker with the made-up activities, and an operation started on it."""
     name = name or f"op-{uuid.uuid4().hex[:8]}"
-    async with make_worker(client, world.activities):
+    async with asyncio.timeout(LONGEST), make_worker(client, world.activities):
         handle = await start(client, name, **fields)
         yield Running(world, handle, name)
 

@@ -41,7 +41,7 @@ from guardrail.model.plan import ApprovalPoint, Caps
 from guardrail.twins import as_planned
 from guardrail_workflows.worker import make_worker
 
-from engine import Running, World, real_server, start
+from engine import ALL, Running, World, real_server, start
 
 HISTORIES = Path(__file__).parent / "histories"
 RUNS = 2
@@ -78,7 +78,7 @@ class Telling(World):
 
 
 # ---------------------------------------------------------------- the scenarios
-# Where a person comes in, hosts take long enough for the person to be in time on a busy machine.
+# Where a person comes in, the next host stands until the person has been there (`up_to`).
 
 
 @asynccontextmanager
@@ -103,9 +103,14 @@ def client_handle(op: Running) -> WorkflowHandle:
     return op.world.client.get_workflow_handle(op.handle.id, result_type=messages.Status)
 
 
+def stands(name: str):
+    """Whether a hold of that name stands."""
+    return lambda status: name in [hold.name for hold in status.holds]
+
+
 def holds(name: str):
     """Whether a hold of that name stands and nothing is in flight."""
-    return lambda status: not status.in_flight and name in [hold.name for hold in status.holds]
+    return lambda status: not status.in_flight and stands(name)(status)
 
 
 async def completes(client: Client, name: str) -> None:
@@ -114,10 +119,12 @@ async def completes(client: Client, name: str) -> None:
 
 
 async def gate_fails(client: Client, name: str) -> None:
-    world = World(course(1, 6), client, takes=0.6)
+    world = World(course(1, 6), client, up_to=2)
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 2)
+        await op.until(lambda s: s.changed == 2)
         world.verdicts["margin"] = "fail"
+        await op.until(stands("gate:margin"))
+        world.up_to = ALL
         await op.until(holds("gate:margin"))
         world.verdicts["margin"] = "pass"
         await op.until(lambda s: s.gates[0].judgement.verdict == "pass")
@@ -127,20 +134,24 @@ async def gate_fails(client: Client, name: str) -> None:
 
 async def gate_recovers(client: Client, name: str) -> None:
     """By evidence alone, where the policy says so: at half the pace from then on."""
-    world = World(course(1, 6, by="evidence"), client, takes=0.6)
+    world = World(course(1, 6, by="evidence"), client, up_to=2)
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 2)
+        await op.until(lambda s: s.changed == 2)
         world.verdicts["margin"] = "fail"
+        await op.until(stands("gate:margin"))
+        world.up_to = ALL
         await op.until(holds("gate:margin"))
         world.verdicts["margin"] = "pass"
         await ends(op, "completed", changed=6)
 
 
 async def evidence_lost(client: Client, name: str) -> None:
-    world = World(course(1, 6), client, takes=0.6)
+    world = World(course(1, 6), client, up_to=2)
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 2)
+        await op.until(lambda s: s.changed == 2)
         world.verdicts["margin"] = "inconclusive"
+        await op.until(stands("evidence:margin"))
+        world.up_to = ALL
         await op.until(holds("evidence:margin"))
         world.verdicts["margin"] = "pass"
         await ends(op, "completed", changed=6)
@@ -154,9 +165,11 @@ async def watcher_lost(client: Client, name: str) -> None:
 
 
 async def paused(client: Client, name: str) -> None:
-    async with operation(client, name, World(course(1, 6), client, takes=0.6)) as op:
-        await op.until(lambda s: s.changed >= 2)
+    world = World(course(1, 6), client, up_to=2)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed == 2)
         await op.say("pause", reason="lunch", ident="1")
+        world.up_to = ALL
         await op.until(holds("operator:bob"))
         await op.say("pause", reason="lunch", ident="1")
         await op.say("resume", ident="2")
@@ -175,13 +188,14 @@ async def approved(client: Client, name: str) -> None:
 
 async def overridden(client: Client, name: str) -> None:
     """A limit is exceeded for a while; one that was asked for and taken back has no history."""
-    world = World(course(1, 6, unavailable=1), client, takes=0.6)
+    world = World(course(1, 6, unavailable=1), client, up_to=1)
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 1)
+        await op.until(lambda s: s.changed == 1)
         until = float(int(time.time()) + 3)
         said = {"limit": "unavailable", "value": 2.0, "until": until, "reason": "late"}
         await op.say("override", ident="1", **said)
         await op.until(lambda s: not s.overrides)
+        world.up_to = ALL
         await ends(op, "completed", changed=6)
 
 
@@ -202,9 +216,11 @@ async def failed_skipped(client: Client, name: str) -> None:
 
 
 async def aborted(client: Client, name: str) -> None:
-    async with operation(client, name, World(course(1, 6), client, takes=0.6)) as op:
-        await op.until(lambda s: s.changed >= 2 and s.in_flight)
+    world = World(course(1, 6), client, up_to=2)
+    async with operation(client, name, world) as op:
+        await op.until(lambda s: s.changed == 2 and s.in_flight)
         await op.say("abort", reason="wrong version", ident="1")
+        world.up_to = ALL
         await ends(op, "aborted")
 
 
@@ -216,10 +232,11 @@ async def rolled_back_by_policy(client: Client, name: str) -> None:
 
 
 async def rolled_back_by_a_person(client: Client, name: str) -> None:
-    world = World(course(2, 4, unavailable=1), client, takes=0.6)
+    world = World(course(2, 4, unavailable=1), client, up_to=3)
     async with operation(client, name, world) as op:
         await op.until(lambda s: s.changed == 3)
         await op.say("rollback", scope="wave", reason="odd", ident="1")
+        world.up_to = ALL
         await op.until(holds("rollback:wave"))
         await op.say("rollback", scope="all", ident="2")
         await ends(op, "rolled_back", changed=0)
@@ -227,10 +244,11 @@ async def rolled_back_by_a_person(client: Client, name: str) -> None:
 
 async def continued(client: Client, name: str) -> None:
     """Several runs; the first carries a command that was answered to the second."""
-    world = World(course(1, 3, 5, 8, 12), client, takes=0.3)
+    world = World(course(1, 3, 5, 8, 12), client, up_to=1)
     async with operation(client, name, world, run_events=60) as op:
-        await op.until(lambda s: s.changed >= 1)
+        await op.until(lambda s: s.changed == 1)
         await op.say("pause", reason="lunch", ident="1")
+        world.up_to = ALL
         await op.say("resume", ident="2")
         await ends(op, "completed", changed=12)
 
@@ -273,10 +291,11 @@ async def tightened(client: Client, name: str) -> None:
 async def plan_moved(client: Client, name: str) -> None:
     """After a long hold something has moved, and a person accepts it by name."""
     plan = replace(course(1, 3), observe_after=0.5)
-    world = World(plan, client, takes=0.6, moved=[("1 host went: host-009",)])
+    world = World(plan, client, up_to=1, moved=[("1 host went: host-009",)])
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 1)
+        await op.until(lambda s: s.changed == 1)
         await op.say("pause", reason="lunch", ident="1")
+        world.up_to = ALL
         long = time.monotonic() + 0.7
         await op.until(lambda _: time.monotonic() > long)
         await op.say("resume", ident="2")
@@ -300,7 +319,7 @@ async def refused(client: Client, name: str) -> None:
 async def leasing(client: Client, scenario: str, *others: str):
     """A versioned worker, and the scenario's operation and others to start on one role."""
     build = build_id()
-    world = Leasing(course(1), client, takes=0.6)
+    world = Leasing(course(1), client, up_to=3)
     world.courses = {scenario: needing(2, 5), **dict.fromkeys(others, needing(1))}
     async with make_worker(client, world.activities, build):
         await make_current(Operations(client, "the recorder's server"), build)
@@ -310,8 +329,10 @@ async def leasing(client: Client, scenario: str, *others: str):
 async def lease_yielded(client: Client, name: str) -> None:
     """Somebody urgent takes its lease; it goes on after a bake when it has it again."""
     async with leasing(client, name, "urgent") as (world, op):
-        await op.until(lambda s: s.changed >= 3)
+        await op.until(lambda s: s.changed == 3)
         urgent = await begin(world, "urgent", priority="urgent")
+        await op.until(stands("yield"))
+        world.up_to = ALL
         await op.until(holds("yield"))
         assert (await urgent.handle.result()).phase == "completed"
         await ends(op, "completed", changed=5)
@@ -319,9 +340,11 @@ async def lease_yielded(client: Client, name: str) -> None:
 
 async def lease_broken(client: Client, name: str) -> None:
     """A person breaks its lease, and another one resumes it."""
-    async with leasing(client, name) as (_, op):
-        await op.until(lambda s: s.changed >= 3)
+    async with leasing(client, name) as (world, op):
+        await op.until(lambda s: s.changed == 3)
         await Desk(client).break_lease(Break("memcached", "cid", "mine now"))
+        await op.until(stands("lease"))
+        world.up_to = ALL
         await op.until(holds("lease"))
         async with asyncio.timeout(20):
             while (await Desk(client).table()).leases:  # noqa: ASYNC110 - it is elsewhere
@@ -332,10 +355,12 @@ async def lease_broken(client: Client, name: str) -> None:
 
 async def told(client: Client, name: str) -> None:
     """People are told of a hold, of its end, and of the operation's."""
-    world = Telling(course(1, 6), client, takes=0.6)
+    world = Telling(course(1, 6), client, up_to=2)
     async with operation(client, name, world) as op:
-        await op.until(lambda s: s.changed >= 2)
+        await op.until(lambda s: s.changed == 2)
         world.verdicts["margin"] = "fail"
+        await op.until(stands("gate:margin"))
+        world.up_to = ALL
         await op.until(holds("gate:margin"))
         await op.until(lambda _: len(world.told) == 1)
         world.verdicts["margin"] = "pass"

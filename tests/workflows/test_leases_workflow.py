@@ -32,7 +32,7 @@ from guardrail.model.lease import (
 from guardrail_workflows.leases import LeasesWorkflow
 from guardrail_workflows.worker import make_worker, sandbox
 
-from engine import real_server
+from engine import ALL, real_server
 
 pytestmark = pytest.mark.temporal
 ONE = Share(1, 1, 1)
@@ -63,13 +63,14 @@ def names(status):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_second_waits_for_the_first_and_names_it(server):
     async with world_of(server, one=needing(2), two=needing(2)) as world:
-        world.takes = 0.5
+        world.hang = asyncio.Event()
         one = await begin(world, "one")
         await one.until(lambda s: s.in_flight)
         two = await begin(world, "two", requester="bea")
         held = await two.until(lambda s: s.holds)
         assert names(held) == ["lease"]
         assert "memcached is held by one (ann: agent 1 to 2) since" in held.holds[0].reasons[0]
+        world.hang.set()
         ends = [await op.handle.result() for op in (one, two)]
         table = await Desk(server.client).table()
     assert [(end.phase, end.changed) for end in ends] == [("completed", 2), ("completed", 2)]
@@ -83,12 +84,13 @@ async def test_the_second_waits_for_the_first_and_names_it(server):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_urgent_one_makes_the_first_yield_and_it_goes_on_after_a_bake(server):
     async with world_of(server, slow=needing(6), now=needing(1)) as world:
-        world.takes = 0.4
+        world.hang = asyncio.Event()
         slow = await begin(world, "slow")
         await slow.until(lambda s: s.in_flight)
         now = await begin(world, "now", priority="urgent", requester="bea")
         held = await slow.until(lambda s: "yield" in names(s))
         assert "now is urgent (bea: agent 1 to 2)" in held.holds[0].reasons[0]
+        world.hang.set()
         urgent = await now.handle.result()
         end = await slow.handle.result()
     assert (urgent.phase, end.phase, end.changed) == ("completed", "completed", 6)
@@ -102,10 +104,11 @@ async def test_an_urgent_one_makes_the_first_yield_and_it_goes_on_after_a_bake(s
 async def test_who_is_terminated_leaves_an_orphan_that_blocks_until_a_person_breaks_it(server):
     async with world_of(server, dead=needing(3), next=needing(1)) as world:
         desk = Desk(server.client)
-        world.takes = 1.0
+        world.hang = asyncio.Event()
         dead = await begin(world, "dead")
         await dead.until(lambda s: s.in_flight)
         await dead.handle.terminate("as the test says")
+        world.hang.set()
         other = await begin(world, "next")
         held = await other.until(
             lambda s: s.holds and "orphaned: not renewed since" in s.holds[0].reasons[0], 15
@@ -124,10 +127,11 @@ async def test_who_is_terminated_leaves_an_orphan_that_blocks_until_a_person_bre
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_orphan_whose_hosts_were_read_and_serve_is_ended_without_a_person(server):
     async with world_of(server, gone=needing(3), after_it=needing(1)) as world:
-        world.takes = 1.0
+        world.hang = asyncio.Event()
         gone = await begin(world, "gone")
         await gone.until(lambda s: s.in_flight)
         await gone.handle.terminate("as the test says")
+        world.hang.set()
         world.looks = ["steps may run on its hosts for 1 s more", "host-000 runs nothing", ""]
         other = await begin(world, "after_it")
         end = await other.handle.result()
@@ -159,11 +163,13 @@ async def recorded(world, operation, kind):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_broken_holder_begins_nothing_until_a_person_resumes(server):
     async with world_of(server, broken=needing(4)) as world:
-        world.takes = 0.5
+        world.up_to = 1
         op = await begin(world, "broken")
         await op.until(lambda s: s.changed)
         await Desk(server.client).break_lease(Break("memcached", "cid", "mine now"))
-        held = await op.until(lambda s: "lease" in names(s) and not s.in_flight)
+        await op.until(lambda s: "lease" in names(s))
+        world.up_to = ALL
+        held = await op.until(lambda s: not s.in_flight)
         assert held.holds[0].reasons == ("the lease on memcached was broken by cid: mine now",)
         await free(server)
         begun = len(world.begun)
@@ -192,7 +198,7 @@ async def test_an_operation_carried_on_in_new_runs_keeps_its_lease(server):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_table_that_is_terminated_goes_on_with_what_it_knew(server):
     async with world_of(server, kept=needing(3), after=needing(1)) as world:
-        world.takes = 1.0
+        world.hang = asyncio.Event()
         desk = Desk(server.client)
         one = await begin(world, "kept")
         await one.until(lambda s: s.in_flight)
@@ -201,6 +207,7 @@ async def test_a_table_that_is_terminated_goes_on_with_what_it_knew(server):
         two = await begin(world, "after")
         held = await two.until(lambda s: s.holds)
         assert "held by kept" in held.holds[0].reasons[0]
+        world.hang.set()
         ends = [await op.handle.result() for op in (one, two)]
         after = await desk.table()
     assert [end.phase for end in ends] == ["completed", "completed"]

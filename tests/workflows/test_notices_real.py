@@ -55,7 +55,7 @@ async def until(what, limit=30.0):
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_hold_and_the_end_are_told_by_mail_and_kept_in_the_journal(server, made):
-    fleet = HostFleet("told", made.hosts, 6, takes=0.3, staging=0.0)
+    fleet = HostFleet("told", made.hosts, 6, takes=0.6, staging=0.0)
     with mail_box() as box:
         (made.folder / "source" / "channels.yaml").write_text(CHANNELS)
         (made.folder / "source" / "duty-mail.url").write_text(box.url())

@@ -22,7 +22,7 @@ from guardrail.files import shipped_policies
 from guardrail.model import messages
 from guardrail_workflows.worker import make_worker
 
-from engine import Running, World, real_server, start
+from engine import ALL, Running, World, real_server, start
 
 pytestmark = pytest.mark.temporal
 OLD, NEW = "0.1.0-old", "0.2.0-new"
@@ -37,9 +37,11 @@ async def operations():
 
 async def held(operations, world, name, **fields):
     """An operation that has changed a host and is held by a person."""
+    world.up_to = 1
     op = Running(world, await start(operations.client, name, **fields), name)
-    await op.until(lambda s: s.changed >= 1)
+    await op.until(lambda s: s.changed == 1)
     await op.say("pause", reason="release")
+    world.up_to = ALL
     await op.until(lambda s: not s.in_flight)
     return op
 

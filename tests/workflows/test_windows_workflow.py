@@ -43,7 +43,7 @@ async def test_hosts_in_flight_finish_the_rest_wait_and_opening_leads_to_a_bake(
         raised = held.holds[0].since - began
         (reason,) = held.holds[0].reasons
         assert held.holds[0].name == "window"
-        assert LAST <= raised < LAST + 0.5
+        assert LAST <= raised < CLOSES
         assert "a host takes up to 2 s + bake 1 s = 3 s; it closes at" in reason
         assert "maintenance of the database, daily UTC (policy test (test.yaml:1))" in reason
         quiet = await op.until(lambda s: not s.in_flight)
@@ -57,7 +57,7 @@ async def test_hosts_in_flight_finish_the_rest_wait_and_opening_leads_to_a_bake(
         end = await op.handle.result()
     assert (end.phase, end.changed) == ("completed", 14)
     cleared = next(note.at for note in end.story if note.text.startswith("hold window cleared"))
-    assert OPENS <= cleared - began < OPENS + 0.5
+    assert cleared - began >= OPENS
     lines = check(world.journal.read(op.name), op.name).lines
     asked = [line.at for line in lines if line.kind == "asked"]
     assert min(at for at in asked if at > cleared) - cleared >= BAKE - 0.01
