@@ -134,8 +134,7 @@ async def converse(
     noise: list[str] = []
     others = False  # whether steps of others may have ended since the caller has looked
     try:
-        shell.writer.write(SCRIPT)
-        await shell.writer.drain()
+        await _send(shell, SCRIPT)
         while line := await shell.reader.readline():
             if not line.startswith(ANSWER):
                 noise = [*noise, line.decode(errors="replace").strip()][-_MOST_NOISE:]
@@ -160,13 +159,18 @@ async def converse(
 
 
 async def _tell(shell: Shell, allowed: bool) -> None:
-    # The host may have given up waiting by now; what it said is still there to be read.
+    if allowed:
+        await _send(shell, b"go\n")
+        return
     with suppress(OSError):
-        if allowed:
-            shell.writer.write(b"go\n")
-            await shell.writer.drain()
-        else:
-            shell.writer.write_eof()
+        shell.writer.write_eof()
+
+
+async def _send(shell: Shell, data: bytes) -> None:
+    # The host may have ended, or given up waiting; what it said by then is there to be read.
+    with suppress(OSError):
+        shell.writer.write(data)
+        await shell.writer.drain()
 
 
 async def _hear(shell: Shell, host: Host, kind: str, rest: str) -> StepResult:

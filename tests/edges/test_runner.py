@@ -9,9 +9,9 @@ import pytest
 from hands import until, yes
 
 from guardrail.edges.exec import ExecDriver
-from guardrail.edges.runner import SCRIPT, file_name
+from guardrail.edges.runner import SCRIPT, converse, file_name
 from guardrail.model.fleet import Host
-from guardrail.ports import StepRequest, StepResult, Token
+from guardrail.ports import StepRequest, StepResult, Token, Unreachable
 
 pytestmark = pytest.mark.real
 HOST = Host("test", "cache-001", "127.0.0.1", "a")
@@ -114,3 +114,38 @@ def test_the_script_is_one_whole_command() -> None:
     """In braces, it is parsed whole before the first line runs and "go" can follow."""
     assert SCRIPT.startswith(b"{\n")
     assert SCRIPT.endswith(b"\nexit 0\n}\n")
+
+
+class Gone:
+    """A shell that ended before the script was sent, after it had said why."""
+
+    def __init__(self, ended: int | None) -> None:
+        self.ended = ended
+        self.reader = asyncio.StreamReader()
+        self.reader.feed_data(b"out of order\n")
+        self.reader.feed_eof()
+
+    @property
+    def writer(self) -> "Gone":
+        return self
+
+    def write(self, data: bytes, /) -> None:
+        raise BrokenPipeError("Channel not open for sending")
+
+    async def drain(self) -> None: ...
+
+    def write_eof(self) -> None: ...
+
+    async def status(self) -> int | None:
+        return self.ended
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [(5, r"status 5 \(out of order\)"), (None, r"died before an answer came \(out of order\)")],
+)
+async def test_a_shell_that_has_ended_before_the_script_came_is_heard(
+    ended: int | None, told: str
+) -> None:
+    with pytest.raises(Unreachable, match=told):
+        await converse(Gone(ended), HOST, yes)
