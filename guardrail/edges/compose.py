@@ -18,13 +18,16 @@ from guardrail.edges.prometheus import Prometheus
 from guardrail.edges.ssh import SshDriver
 from guardrail.edges.store import PlanFolder
 from guardrail.model.change import Change, ConsulAgentProbe
-from guardrail.model.fleet import ConsulInventory, Fleet, SshReach
+from guardrail.model.fleet import ConsulInventory, Fleet, Host, SshReach
 from guardrail.model.gate import Source
 from guardrail.ports import HostDriver, Inventory, PlanStore, Restarts
 
 
 class Driver(HostDriver, Protocol):
-    """A host driver that has something to close."""
+    """A host driver that may keep connections."""
+
+    def ahead(self, host: Host) -> None:
+        """A host's turn is near: do now what can be done without touching it."""
 
     async def close(self) -> None:
         """Close the connections."""

@@ -93,6 +93,9 @@ class ExecDriver:
 
         return await run_steps(open_shell, host, request, permit)
 
+    def ahead(self, host: Host) -> None:
+        """There is nothing to connect to."""
+
     async def close(self) -> None:
         """Nothing is kept open between calls."""
 

@@ -67,6 +67,7 @@ class SshDriver:
         self.most_connections = most_connections
         self._lines: OrderedDict[str, _Line] = OrderedDict()
         self._connecting = asyncio.Semaphore(_MOST_CONNECTING)
+        self._ahead: set[asyncio.Task[None]] = set()
 
     async def run(self, host: Host, command: Command, *, limit: float) -> tuple[int, str]:
         """A harmless command; output is capped at 64 KiB. Raises Unreachable, BadCredentials."""
@@ -92,8 +93,23 @@ class SshDriver:
 
         return await run_steps(open_shell, host, request, permit)
 
+    def ahead(self, host: Host) -> None:
+        """Connect to a host whose turn is near, beside whatever goes on."""
+        reaching = asyncio.create_task(self._reach(host))
+        self._ahead.add(reaching)
+        reaching.add_done_callback(self._ahead.discard)
+
+    async def _reach(self, host: Host) -> None:
+        with suppress(Exception):  # it is tried again, and told, when the host's turn comes
+            async with self._line(host) as line:
+                await self._connection(host, line)
+
     async def close(self) -> None:
         """Close every connection; bounded in time."""
+        ahead = list(self._ahead)
+        for reaching in ahead:
+            reaching.cancel()
+        await asyncio.gather(*ahead, return_exceptions=True)
         lines, self._lines = list(self._lines.values()), OrderedDict()
         await asyncio.gather(*(_hang_up(line) for line in lines))
 

@@ -243,6 +243,35 @@ async def test_one_connection_serves_many_commands(sshd: Sshd, driver: Make) -> 
     assert log.read_text().count("Accepted publickey") == before + 1
 
 
+async def test_a_host_reached_ahead_is_logged_in_to_once(sshd: Sshd, driver: Make) -> None:
+    hands = driver()
+    log = sshd.folder / "sshd.log"
+    before = log.read_text().count("Accepted publickey")
+    hands.ahead(sshd.host())
+    await until(lambda: log.read_text().count("Accepted publickey") == before + 1)
+    assert await hands.run(sshd.host(), ECHO, limit=10) == (0, "hello\n")
+    assert log.read_text().count("Accepted publickey") == before + 1
+
+
+async def test_what_hinders_reaching_ahead_is_told_when_the_turn_comes(
+    sshd: Sshd, driver: Make
+) -> None:
+    hands = driver(known_hosts=Secret("file", "/nonexistent/known_hosts"))
+    hands.ahead(sshd.host())
+    with pytest.raises((Refused, BadCredentials)):
+        await hands.run(sshd.host(), ECHO, limit=10)
+
+
+async def test_close_does_not_wait_for_who_is_being_reached(sshd: Sshd, driver: Make) -> None:
+    address = own_address()
+    with socket.create_server((address, PORT)) as silent:
+        hands = driver()
+        hands.ahead(replace(sshd.host(), address=address))
+        accepted, _ = await asyncio.to_thread(silent.accept)
+        with accepted:
+            await asyncio.wait_for(hands.close(), 5)
+
+
 async def test_a_dead_connection_is_replaced(sshd: Sshd, driver: Make) -> None:
     hands = driver()
     for _ in range(3):

@@ -3,14 +3,21 @@
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+from decide.plan_builders import found, hosts, request
+
+from guardrail.decide.plan import make_plan
 from guardrail.edges.store import PlanFolder
+from guardrail.files.planfile import load_host, store_plan
 from guardrail.model.change import Change, RunProbe
 from guardrail.model.fleet import Host
+from guardrail.model.messages import HostTask
 from guardrail.ports import Token
-from guardrail.twins import TwinHosts
+from guardrail.twins import TwinHosts, TwinStore
 from guardrail_workflows import activities as module
-from guardrail_workflows.activities import Activities
+from guardrail_workflows.activities import Activities, host_of
 from guardrail_workflows.host_work import HostJob, change_host
 
 SAME = RunProbe(("agent", "version"), r"(\S+)")
@@ -55,6 +62,31 @@ async def test_what_has_no_process_is_looked_at_once_before_and_once_after():
 
 async def test_a_process_must_look_well_twice():
     assert await looks(PROCESS) == ["installed", "running"] * 3
+
+
+# ---------------------------------------------------------------- who is next
+
+
+@pytest.mark.parametrize(
+    ("index", "direction", "following"),
+    [
+        (0, "forward", [1]),
+        (1, "forward", [2]),
+        (2, "forward", []),
+        (2, "back", [1]),
+        (0, "back", []),
+    ],
+)
+def test_the_next_host_is_reached_while_this_one_works(index, direction, following):
+    """In the plan's order, or against it; past its ends there is nobody."""
+    store = TwinStore()
+    plan = make_plan(request(), found(hosts(3, domains="abc")), now=1000.5)
+    digest = store_plan(store, plan)
+    load_host(store, digest, index)
+    reached = []
+    edges = SimpleNamespace(driver=SimpleNamespace(ahead=reached.append))
+    module._reach_next(HostTask("op", digest, index, 1, direction), edges)
+    assert reached == [host_of(plan.hosts[each]) for each in following]
 
 
 # ---------------------------------------------------------------- what is kept open

@@ -298,6 +298,7 @@ class Activities:
         self.permits.ahead(task.operation)  # it is here when the host is ready, 30 to 100 ms on
         try:
             async with self._hands(task.plan) as (plan, change, edges):
+                _reach_next(task, edges)
                 asked = Asked(task, plan, host, self.permits, self.freezes, edges.leaders)
                 job = job_of(task, host, plan, change)
                 work = _in_shadow if in_shadow or plan.shadow else _in_earnest
@@ -550,6 +551,15 @@ async def _patiently(read: Callable[[], T]) -> T:
                 raise
         activity.heartbeat("plan")
         await asyncio.sleep(STORE_AGAIN)
+
+
+def _reach_next(task: HostTask, edges: Edges) -> None:
+    """Connect to the next host of the plan's order while this one is worked on: where one goes
+    after the other, logging in is half of the time that a quick host takes."""
+    step = 1 if task.direction == "forward" else -1
+    following = known_host(task.plan, task.index + step)
+    if following is not None:
+        edges.driver.ahead(host_of(following))
 
 
 def _not_read(task: HostTask, name: str, why: str) -> HostAnswer:
