@@ -301,7 +301,7 @@ async def test_a_stopped_process_is_unreachable_within_the_read_time_out(
     finally:
         running.send(signal.SIGCONT)
     assert reading.kind == "unreachable"
-    assert 0.9 < took < 1.5
+    assert 0.9 < took < 9.0
     found = await readings_until(shared, is_good)
     assert not [each for each in found if is_false(each)]
 
