@@ -6,33 +6,16 @@ Exit codes (design.md §9): 0 done, 1 refused, 2 invalid file or usage, 3 a serv
 
 import os
 import sys
+from collections.abc import MutableMapping
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
-from typer._click.core import Context
+from typer._click.core import Command, Context
 from typer.core import TyperGroup
 
 from guardrail import logs
-from guardrail.cli import (
-    freeze,
-    gate,
-    journal,
-    lab,
-    lease,
-    notify,
-    override,
-    plan,
-    policy,
-    remind,
-    report,
-    rollout,
-    season,
-    simulate,
-    stop,
-    summary,
-    up,
-)
+from guardrail.cli.commands import Commands
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
@@ -40,7 +23,16 @@ INTERRUPTED = 130
 
 
 class Root(TyperGroup):
-    """The root command: ends every command below it."""
+    """The root command: finds every command below it, and ends it."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        # Commands are looked up in here, and never added.
+        self.commands = cast("MutableMapping[str, Command]", Commands())
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 (the base's)
+        """The names, for which nothing need be imported."""
+        return list(self.commands)
 
     def invoke(self, ctx: Context) -> Any:
         """Run the command; errors become one message each and an exit code."""
@@ -111,26 +103,6 @@ def root(
 ) -> None:
     """Set up what every command needs."""
     logs.set_up()
-
-
-app.command("up", epilog=up.UP_EXAMPLE)(up.up)
-app.command("worker", epilog=up.WORKER_EXAMPLE)(up.worker)
-app.command("stop", epilog=stop.EXAMPLE)(stop.stop)
-rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
-rollout.app.command("report", epilog=report.EXAMPLE)(report.command)
-app.add_typer(rollout.app, name="rollout")
-app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
-app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
-app.add_typer(policy.app, name="policy")
-app.add_typer(gate.app, name="gate")
-app.add_typer(journal.app, name="journal")
-app.add_typer(lease.app, name="lease")
-app.add_typer(override.app, name="override")
-app.add_typer(freeze.app, name="freeze")
-app.add_typer(remind.app, name="remind")
-app.add_typer(season.app, name="season")
-app.add_typer(notify.app, name="notify")
-app.add_typer(lab.app, name="lab")
 
 
 def main() -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from guardrail.cli import approving, way_back
+from guardrail.cli import approving, report, summary, way_back
 from guardrail.cli import start as starting
 from guardrail.cli.contract import requested, start_signature
 from guardrail.cli.json_out import dump
@@ -39,6 +39,7 @@ from guardrail.model.operation import Verb
 from guardrail.settings import Settings
 
 app = typer.Typer(
+    name="rollout",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Start, follow and steer rollouts. OP may be left out while exactly one is open.",
@@ -379,3 +380,9 @@ def _list_of(names: list[str]) -> str:
         return "none"
     more = f" and {len(names) - MOST_NAMES} more (--json: all)" if len(names) > MOST_NAMES else ""
     return f"{len(names)}: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+# ---------------------------------------------------------------- afterwards
+
+app.command("summary", epilog=summary.EXAMPLE)(summary.command)
+app.command("report", epilog=report.EXAMPLE)(report.command)
