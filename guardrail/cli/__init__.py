@@ -6,33 +6,42 @@ Exit codes (design.md §9): 0 done, 1 refused, 2 invalid file or usage, 3 a serv
 
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
-from typer._click.core import Command, Context
-from typer.core import TyperGroup
+from typer._click.core import Context
 
 from guardrail import logs
-from guardrail.cli.commands import Commands
+from guardrail.cli.commands import Group
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
 INTERRUPTED = 130
 
 
-class Root(TyperGroup):
+class Root(Group):
     """The root command: finds every command below it, and ends it."""
 
-    def __init__(self, **attrs: Any) -> None:
-        super().__init__(**attrs)
-        # Commands are looked up in here, and never added.
-        self.commands = cast("MutableMapping[str, Command]", Commands())
-
-    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 (the base's)
-        """The names, for which nothing need be imported."""
-        return list(self.commands)
+    later: ClassVar[Mapping[str, str]] = {
+        "up": "up",
+        "worker": "up",
+        "stop": "stop",
+        "plan": "plan",
+        "simulate": "simulate",
+        "rollout": "rollout",
+        "policy": "policy",
+        "gate": "gate",
+        "journal": "journal",
+        "lease": "lease",
+        "override": "override",
+        "freeze": "freeze",
+        "remind": "remind",
+        "season": "season",
+        "notify": "notify",
+        "lab": "lab",
+    }
 
     def invoke(self, ctx: Context) -> Any:
         """Run the command; errors become one message each and an exit code."""
