@@ -30,6 +30,12 @@ class Group(TyperGroup):
             "MutableMapping[str, Command]", _Commands(dict(self.commands), self.later)
         )
 
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002 (the base's)
+        """The command of that name, imported now; None where there is none."""
+        # `get` would take a KeyError in a module for a name that is not known.
+        known = cmd_name in self.commands
+        return self.commands[cmd_name] if known else None
+
     def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 (the base's)
         """The names, for which nothing need be imported."""
         return list(self.commands)
