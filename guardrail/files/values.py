@@ -49,13 +49,7 @@ class Format(BaseModel):
     `later` names keys that the format has and this version does not keep.
     """
 
-    model_config = ConfigDict(
-        strict=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        frozen=True,
-        defer_build=True,  # at first use: most are pieces of another, which is built as a whole
-    )
+    model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel, frozen=True)
     later: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
