@@ -6,41 +6,42 @@ Exit codes (design.md §9): 0 done, 1 refused, 2 invalid file or usage, 3 a serv
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 from typer._click.core import Context
-from typer.core import TyperGroup
 
 from guardrail import logs
-from guardrail.cli import (
-    freeze,
-    gate,
-    journal,
-    lab,
-    lease,
-    notify,
-    override,
-    plan,
-    policy,
-    remind,
-    report,
-    rollout,
-    season,
-    simulate,
-    stop,
-    summary,
-    up,
-)
+from guardrail.cli.commands import Group
 from guardrail.errors import GuardrailError
 from guardrail.settings import Settings
 
 INTERRUPTED = 130
 
 
-class Root(TyperGroup):
-    """The root command: ends every command below it."""
+class Root(Group):
+    """The root command: finds every command below it, and ends it."""
+
+    later: ClassVar[Mapping[str, str]] = {
+        "up": "up",
+        "worker": "up",
+        "stop": "stop",
+        "plan": "plan",
+        "simulate": "simulate",
+        "rollout": "rollout",
+        "policy": "policy",
+        "gate": "gate",
+        "journal": "journal",
+        "lease": "lease",
+        "override": "override",
+        "freeze": "freeze",
+        "remind": "remind",
+        "season": "season",
+        "notify": "notify",
+        "lab": "lab",
+    }
 
     def invoke(self, ctx: Context) -> Any:
         """Run the command; errors become one message each and an exit code."""
@@ -111,26 +112,6 @@ def root(
 ) -> None:
     """Set up what every command needs."""
     logs.set_up()
-
-
-app.command("up", epilog=up.UP_EXAMPLE)(up.up)
-app.command("worker", epilog=up.WORKER_EXAMPLE)(up.worker)
-app.command("stop", epilog=stop.EXAMPLE)(stop.stop)
-rollout.app.command("summary", epilog=summary.EXAMPLE)(summary.command)
-rollout.app.command("report", epilog=report.EXAMPLE)(report.command)
-app.add_typer(rollout.app, name="rollout")
-app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
-app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
-app.add_typer(policy.app, name="policy")
-app.add_typer(gate.app, name="gate")
-app.add_typer(journal.app, name="journal")
-app.add_typer(lease.app, name="lease")
-app.add_typer(override.app, name="override")
-app.add_typer(freeze.app, name="freeze")
-app.add_typer(remind.app, name="remind")
-app.add_typer(season.app, name="season")
-app.add_typer(notify.app, name="notify")
-app.add_typer(lab.app, name="lab")
 
 
 def main() -> NoReturn:

@@ -11,7 +11,7 @@ from guardrail.cli import start
 from guardrail.cli.session import progress
 from guardrail.cli.signing import Signing, signature_over
 from guardrail.decide.signing import start_statement
-from guardrail.edges.compose import store_of
+from guardrail.edges.store import PlanFolder
 from guardrail.errors import Refused
 from guardrail.files import contractfile
 from guardrail.model.contract import Contract
@@ -49,7 +49,7 @@ def requested(files: Sequence[Path], requester: str, name: str, known: Settings)
     data = plans[0].read_bytes()
     contract = contractfile.read(data, str(plans[0]))
     start.named(name)
-    digest = store_of(known.plans).put(data)
+    digest = PlanFolder(known.plans).put(data)
     return replace(contract.request, operation=name, requester=requester, contract=digest)
 
 

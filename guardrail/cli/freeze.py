@@ -18,6 +18,7 @@ from guardrail.model.freeze import Freeze, Frozen, Lift, Lifted
 from guardrail.settings import Settings
 
 app = typer.Typer(
+    name="freeze",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Keep every host from beginning, everywhere, until a time or until it is lifted.",

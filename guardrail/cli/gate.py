@@ -37,6 +37,7 @@ EXIT: dict[Verdict | None, int] = {"pass": 0, "fail": 1, "inconclusive": 3, None
 _MEANING: dict[Verdict | None, Meaning] = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
 
 app = typer.Typer(
+    name="gate",
     no_args_is_help=True,
     help="Read, watch and wait for gates. Exit 0 pass, 1 fail, 3 inconclusive; 2 invalid.",
 )

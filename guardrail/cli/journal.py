@@ -25,7 +25,9 @@ from guardrail.model.journal import Broken, Checked, Head, Line
 from guardrail.ports import Journal
 
 app = typer.Typer(
-    no_args_is_help=True, help="What was recorded of operations, for good: verify it, read it."
+    name="journal",
+    no_args_is_help=True,
+    help="What was recorded of operations, for good: verify it, read it.",
 )
 
 VERIFY = "Example: guardrail journal verify consul-1.8.8 --head 41:9f86d081…"

@@ -24,6 +24,7 @@ EXTRA = ("uvloop", "asyncmy", "prometheus_client")
 """The modules of the `lab` extra."""
 
 app = typer.Typer(
+    name="lab",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Start, look at and stop a fleet of real parts on this machine.",

@@ -17,6 +17,7 @@ from guardrail.edges.temporal import connect
 from guardrail.model.lease import LAST_FOR, Break, Lease, Share, Table, Waiting
 
 app = typer.Typer(
+    name="lease",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="See who holds which role's limits, and break a lease that its holder cannot give back.",

@@ -18,6 +18,7 @@ from guardrail.model.board import Board, Group, TrialAsked, Tried
 from guardrail.model.notice import Failed, Route
 
 app = typer.Typer(
+    name="notify",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Show the channels by which people are told, try one, and see what was said.",

@@ -19,6 +19,7 @@ from guardrail.model.messages import Say
 from guardrail.model.override import Override
 
 app = typer.Typer(
+    name="override",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Exceed one limit of one operation, until a time; and see what is exceeded.",

@@ -38,6 +38,8 @@ from guardrail.settings import Settings
 
 EXAMPLE = "Example: guardrail plan examples/consul-agents --source examples/consul-agents/source"
 
+app = typer.Typer()
+
 Files = Annotated[
     list[Path], typer.Argument(metavar="FILE", help="One Rollout, its Fleet, policies to add.")
 ]
@@ -49,6 +51,7 @@ SourceFolder = Annotated[
 ]
 
 
+@app.command(epilog=EXAMPLE)
 def plan(
     files: Files,
     *,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from guardrail.decide.bits import members
 from guardrail.edges.store import PlanFolder
 from guardrail.errors import GuardrailError
-from guardrail.files.planfile import load_plan
 from guardrail.model.messages import HostState, Status
 from guardrail.model.plan import Plan
 from guardrail.settings import Settings
@@ -59,4 +58,6 @@ async def names_of(settings: Settings, digest: str) -> Names:
 
 
 def _load(url: str, digest: str) -> Plan:
+    from guardrail.files.planfile import load_plan  # pydantic works out a whole plan's format
+
     return load_plan(PlanFolder(url), digest)

@@ -37,6 +37,7 @@ from guardrail.model.gate import Gate, Source
 from guardrail.planning import each, source_of
 
 app = typer.Typer(
+    name="policy",
     no_args_is_help=True,
     help="Check policies and gates, explain where each value comes from, print schemas.",
 )

@@ -36,6 +36,7 @@ from guardrail.model.remind import Word
 from guardrail.model.reminder import Reminder, ReminderState
 
 app = typer.Typer(
+    name="remind",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="See what is to be prepared for an occasion, take it on, put it off, and prove it done.",

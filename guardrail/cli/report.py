@@ -21,7 +21,10 @@ from guardrail.errors import Refused
 
 EXAMPLE = "Example: guardrail rollout report consul-1.8.8-shadow"
 
+app = typer.Typer()
 
+
+@app.command("report", epilog=EXAMPLE)
 def command(
     operation: Annotated[
         str | None, typer.Argument(metavar="[OP]", help="Default: the open one, else the last.")

@@ -1,15 +1,16 @@
 """What can a person ask of a rollout, and say to it? (guardrail rollout ...)"""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from rich.console import Console
 
 from guardrail.cli import approving, way_back
 from guardrail.cli import start as starting
-from guardrail.cli.contract import requested, start_signature
+from guardrail.cli.commands import Group
 from guardrail.cli.json_out import dump
 from guardrail.cli.look import listed, snapshot_of, tell_memo
 from guardrail.cli.plan_names import names_of
@@ -38,7 +39,16 @@ from guardrail.model.messages import Status
 from guardrail.model.operation import Verb
 from guardrail.settings import Settings
 
+
+class Rollout(Group):
+    """The group, with what looks back on an operation."""
+
+    later: ClassVar[Mapping[str, str]] = {"summary": "summary", "report": "report"}
+
+
 app = typer.Typer(
+    name="rollout",
+    cls=Rollout,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Start, follow and steer rollouts. OP may be left out while exactly one is open.",
@@ -76,6 +86,8 @@ def start(
 
     Of a plan file the start can be signed: then it is known for certain who asked.
     """
+    from guardrail.cli.contract import requested  # the formats of files
+
     known, how = settings(), Signing(sign, signature, what_to_sign)
     request = requested(files, person(by, known), name, known)
     request = replace(request, shadow=shadow)
@@ -100,6 +112,8 @@ def start(
 
 async def _start(request: messages.PlanRequest, files: list[Path], how: Signing) -> str | None:
     """The name under which it was started; None: only what to sign was shown."""
+    from guardrail.cli.contract import start_signature
+
     operations = await connect()
     if not request.operation:
         shadow = "-shadow" if request.shadow else ""

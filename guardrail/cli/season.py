@@ -38,6 +38,7 @@ AHEAD = 183
 """Days of a season, where nothing else is said."""
 
 app = typer.Typer(
+    name="season",
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Show the season's calendar, write it as a feed, and go through its checklists.",

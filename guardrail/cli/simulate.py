@@ -13,9 +13,12 @@ from guardrail.simulation.campaign import NOTHING, Tally, added, broken, readabl
 from guardrail.simulation.story import story
 
 EXAMPLE = "Example: guardrail simulate --seeds 2000"
+
+app = typer.Typer()
 BATCH = 100
 
 
+@app.command(epilog=EXAMPLE)
 def simulate(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1000,
     first: Annotated[int, typer.Option("--from", min=0, help="The first seed.")] = 0,

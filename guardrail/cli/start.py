@@ -12,7 +12,6 @@ from guardrail.cli.talk import EVERY, sentences
 from guardrail.cli.text import count
 from guardrail.edges.temporal import NoWorker, Operations
 from guardrail.errors import GuardrailError, Refused, Unanswered
-from guardrail.files import load
 from guardrail.model.messages import PlanRequest, Status
 
 PLANNING = 300.0
@@ -34,6 +33,8 @@ def named(name: str) -> None:
 
 def requested(files: Sequence[Path], requester: str, name: str) -> PlanRequest:
     """What these files ask for. Raises InvalidFile, Refused."""
+    from guardrail.files import load  # every format
+
     named(name)
     documents = load(files)
     rollout = documents.rollout()

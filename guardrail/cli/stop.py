@@ -14,6 +14,8 @@ from guardrail.errors import GuardrailError, Refused
 
 EXAMPLE = 'Example: guardrail stop --reason "the site is slow"'
 
+app = typer.Typer()
+
 
 PLANNING = 60.0
 """Seconds for which an operation that is still being planned is told again."""
@@ -29,6 +31,7 @@ class Stopped:
     in_flight: int | None = None
 
 
+@app.command(epilog=EXAMPLE)
 def stop(
     reason: str = typer.Option("", "--reason", help="Why; it is recorded and shown."),
     by: By = "",

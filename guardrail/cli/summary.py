@@ -27,7 +27,10 @@ from guardrail.settings import Settings
 
 EXAMPLE = "Example: guardrail rollout summary consul-1.8.8 --out summary.md"
 
+app = typer.Typer()
 
+
+@app.command("summary", epilog=EXAMPLE)
 def command(
     operation: Annotated[
         str | None, typer.Argument(metavar="[OP]", help="Default: the open one, else the last.")

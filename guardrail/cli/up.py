@@ -31,6 +31,8 @@ WORKER_EXAMPLE = (
     "Example: TEMPORAL_ADDRESS=temporal.example:7233 guardrail worker --source policies"
 )
 
+app = typer.Typer()
+
 HOST = "127.0.0.1"
 
 DYNAMIC = (
@@ -81,6 +83,7 @@ class Wanted:
         return f"{HOST}:{self.port}"
 
 
+@app.command(epilog=UP_EXAMPLE)
 def up(
     *,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Temporal's port.")] = 7233,
@@ -165,6 +168,7 @@ def greeting(wanted: Wanted, known: Settings) -> list[str]:
 # ---------------------------------------------------------------- worker
 
 
+@app.command(epilog=WORKER_EXAMPLE)
 def worker(
     source: Source = None,
     store: Store = "",

@@ -13,7 +13,6 @@ from guardrail.cli.session import By, Json, person, run, settings
 from guardrail.cli.signing import Sign, SignatureFile, Signing, WhatToSign, say_signed
 from guardrail.cli.talk import pick, state_lines, tell
 from guardrail.decide.bits import newest_first
-from guardrail.decide.way_back import in_words
 from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Refused
 from guardrail.model.messages import Say, WayBack
@@ -91,6 +90,8 @@ async def asked(operations: Operations, name: str, say: Say) -> WayBack:
 
 def shown(way: WayBack, names: Names) -> list[str]:
     """What it would do, and each host by name in the order in which it would go."""
+    from guardrail.decide.way_back import in_words  # the whole engine
+
     order = [names.of(index) for index in newest_first(int(way.hosts, 16))]
     head, *more = in_words(way)
     lines = [f"A rollback of {way.operation} {head}.", *(f"  {words}" for words in more)]

@@ -10,12 +10,14 @@ The plan's digest is in it: a changed plan, or another operation of that name, n
 signature.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from guardrail.decide.overrides import clock
 from guardrail.errors import Refused
 from guardrail.model.identity import Signer
-from guardrail.model.journal import Pairs
+
+if TYPE_CHECKING:
+    from guardrail.model.journal import Pairs
 
 SIGNABLE = ("approve", "rollback", "override")
 """What can be signed of what is said to an operation: what some rule wants a verified person for.
@@ -76,7 +78,7 @@ def _particular(said: Words) -> list[tuple[str, str]]:
     ]
 
 
-def vouched(signer: Signer) -> Pairs:
+def vouched(signer: Signer) -> "Pairs":
     """What the journal has of who signed the start; nothing where nobody did."""
     return (("signed by", signer.name), ("key", signer.key)) if signer.name else ()
 

@@ -15,7 +15,6 @@ from guardrail.edges.exec import ExecDriver
 from guardrail.edges.hostlist import ListedHosts
 from guardrail.edges.probes import ConsulRestarts, Probes
 from guardrail.edges.prometheus import Prometheus
-from guardrail.edges.ssh import SshDriver
 from guardrail.edges.store import PlanFolder
 from guardrail.model.change import Change, ConsulAgentProbe
 from guardrail.model.fleet import ConsulInventory, Fleet, Host, SshReach
@@ -47,6 +46,8 @@ def catalog_of(fleet: Fleet) -> ConsulCatalog | None:
 def driver_of(change: Change | None, fleet: Fleet) -> Driver:
     """The hands that the change asks for, reaching hosts as the fleet says."""
     if change is not None and change.driver == "ssh":
+        from guardrail.edges.ssh import SshDriver  # asyncssh; a worker has it from its start
+
         return SshDriver(fleet.reach.ssh or SshReach())
     return ExecDriver()
 

@@ -8,8 +8,6 @@ are still moved and added by decree: what is later than the year after its relea
 from collections.abc import Iterable
 from importlib.metadata import version
 
-import holidays as library
-
 from guardrail.decide.occasions import moments, overridden, years_needed
 from guardrail.errors import Refused
 from guardrail.model.occasion import Free, Holiday, Moment, Occasion, Override
@@ -25,6 +23,8 @@ def free_days(region: str, years: Iterable[int], overrides: Iterable[Override] =
 
     Raises Refused for a region that is not known.
     """
+    import holidays as library  # every calendar there is: 60 ms
+
     wanted = tuple(sorted(set(years)))
     country, _, part = region.partition("-")
     # One year more at both ends: New Year's Day may be observed in the year before.

@@ -1,9 +1,20 @@
 """How do YAML documents become models, and what is said when they cannot?"""
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from guardrail.files.documents import Documents
-from guardrail.files.loader import API_VERSION, KINDS, Survey, load, parse, survey
+if TYPE_CHECKING:
+    from guardrail.files.documents import Documents
+    from guardrail.files.loader import API_VERSION, KINDS, Survey, load, parse, survey
+else:
+
+    def __getattr__(name: str) -> object:
+        """What is the loader's, imported with every format when it is first asked for."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("guardrail.files.loader"), name)
+
 
 __all__ = [
     "API_VERSION",

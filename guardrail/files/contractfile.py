@@ -10,11 +10,12 @@ over all of the contract, and is made again when the file is read, so that an ed
 
 import hashlib
 import json
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from guardrail.errors import Refused
 from guardrail.files.planfile import digest_of
@@ -30,15 +31,23 @@ LOOKED_AT = 4_096
 """Bytes at a file's beginning that tell whether it is a plan file."""
 
 
-@checked_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True)
 class _File:
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     sum: str
     contract: Contract
     format: Literal["guardrail/plan-file/v1"] = "guardrail/plan-file/v1"
 
 
-_FILE: TypeAdapter[_File] = TypeAdapter(_File)
-_CONTRACT: TypeAdapter[Contract] = TypeAdapter(Contract)
+@cache  # not at import: it takes tens of milliseconds, and few commands see a plan file
+def _file() -> TypeAdapter[_File]:
+    return TypeAdapter(_File)
+
+
+@cache
+def _contract() -> TypeAdapter[Contract]:
+    return TypeAdapter(Contract)
 
 
 def contract_of(request: PlanRequest, plan: Plan, policies: tuple[Policy, ...]) -> Contract:
@@ -50,13 +59,13 @@ def contract_of(request: PlanRequest, plan: Plan, policies: tuple[Policy, ...]) 
 
 def written(contract: Contract) -> bytes:
     """The file of a contract."""
-    content = _FILE.dump_python(_File(_sum(contract), contract), mode="json")
+    content = _file().dump_python(_File(_sum(contract), contract), mode="json")
     content = {"format": content.pop("format"), **content}
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _sum(contract: Contract) -> str:
-    content = _CONTRACT.dump_python(contract, mode="json")
+    content = _contract().dump_python(contract, mode="json")
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -74,7 +83,7 @@ def read(data: bytes, name: str) -> Contract:
     """The contract in a file. Raises Refused when it is none, was edited, or is too new."""
     _refuse_newer(data, name)
     try:
-        file = _FILE.validate_json(data)
+        file = _file().validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "content"

@@ -19,6 +19,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+import guardrail.edges.ssh  # noqa: F401 - now, rather than at the first host
 from guardrail.edges.compose import store_of
 from guardrail.edges.converter import CONVERTER
 from guardrail.edges.deployment import make_current
