@@ -4,7 +4,7 @@ Every line begins with a time stamp and is whole in itself, so that `grep` and a
 a build log both get what they need. What has not changed is never said again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from guardrail.cli.fleet_view import goes_back, host_name
 from guardrail.cli.text import Look, clean, count, stamp
@@ -14,8 +14,8 @@ from guardrail.model.operation import FINAL, Note
 from guardrail.model.plan import Plan
 
 
-def first_lines(snapshot: Snapshot, look: Look) -> list[str]:
-    """What a newcomer must know: the state, its holds, what each gate says."""
+def first_lines(snapshot: Snapshot, look: Look, plan: Plan | None = None) -> list[str]:
+    """What a newcomer must know: the state, its holds, what each gate says, who is in flight."""
     status = snapshot.status
     at = status.as_of
     told = [(at, f"{status.operation}: {status.sentence}")]
@@ -23,6 +23,9 @@ def first_lines(snapshot: Snapshot, look: Look) -> list[str]:
         told += [(at, f"held on {hold.name}: {reason}") for reason in hold.reasons]
         told.append((at, f"{hold.name} ends by: {hold.clears}"))
     told += [(at, gate_in_words(gate)) for gate in status.gates]
+    if status.in_flight:
+        word = "goes back" if goes_back(status) else "in flight"
+        told.append((at, f"{word}: {_names(status.in_flight, plan)}"))
     told += _advice(status) if status.holds else []
     return _lines(told, look)
 
@@ -90,7 +93,7 @@ def _hosts(old: Status, new: Status, plan: Plan | None) -> list[str]:
     return words
 
 
-def _names(hosts: list[HostState], plan: Plan | None) -> str:
+def _names(hosts: Sequence[HostState], plan: Plan | None) -> str:
     shown = [host_name(host, plan) for host in hosts[:5]]
     more = len(hosts) - len(shown)
     return ", ".join([*shown, f"and {more} more"] if more else shown)

@@ -216,7 +216,7 @@ class PlainLines:
         self._silent = False
         last, self._last = self._last, snapshot
         self._write(
-            first_lines(snapshot, self._look)
+            first_lines(snapshot, self._look, self._plan)
             if last is None
             else changes(last, snapshot, self._look, self._plan)
         )

@@ -119,6 +119,16 @@ async def test_an_operation_that_does_not_exist_ends_it():
 # ---------------------------------------------------------------- plain lines
 
 
+async def test_who_comes_while_a_host_is_in_flight_is_told_of_it():
+    status = running().status
+    (name, *_) = [plan().hosts[host.index].name for host in status.in_flight]
+    assert any(f"in flight: {name}" in line for line in first_lines(running(), LOOK, plan()))
+    back = later(running(), direction="back")
+    assert any(f"goes back: {name}" in line for line in first_lines(back, LOOK, plan()))
+    quiet = later(running(), in_flight=())
+    assert not any("in flight: " in line for line in first_lines(quiet, LOOK, plan()))
+
+
 async def test_a_line_a_change_and_no_repeats():
     more = later(running(), changed=13, as_of=T + 5)
     stuck, over = later(held(), as_of=T + 9), later(finished(), as_of=T + 20)
