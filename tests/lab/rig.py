@@ -19,6 +19,8 @@ from guardrail.lab.processes import wait_until
 from guardrail.lab.restore import restore
 
 CATALOG = "/v1/catalog/service/memcached"
+OFF_PEAK = 24.0
+"""Boots a second, at which a few cold slots one after another are no danger to the database."""
 
 
 @dataclass(frozen=True, slots=True)

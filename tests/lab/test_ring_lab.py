@@ -7,14 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from lab.engine_rig import Engine, begun, engine_with, now, report, until
-from lab.rig import Lab, on_host
+from lab.rig import OFF_PEAK, Lab, on_host
 
 from guardrail.lab.layout import RING_KEY
 
 pytestmark = pytest.mark.lab
-
-OFF_PEAK = 24.0
-"""Boots a second, at which three cold slots one after another are no danger to the database."""
 
 POLICIES = """
 ---
