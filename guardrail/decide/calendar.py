@@ -20,6 +20,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from functools import lru_cache
+from operator import attrgetter
 from zoneinfo import ZoneInfo
 
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut, Window, Windows
@@ -221,13 +223,15 @@ def _implied(old: Calendar, new: Calendar, one: Closed) -> bool:
 
 # ---------------------------------------------------------------- asking a calendar
 
+_CLOSES_AT = attrgetter("closes_at")
+
 
 def shut_at(calendar: Calendar, at: float, *, back: bool = False) -> Shut | None:
     """The closed time around `at`; None while it is open. After the calendar's end it is closed."""
     if at >= known_until(calendar, back=back):
         return Shut(calendar.known_until, math.inf)
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span.closes_at) - 1
+    number = bisect_right(spans, at, key=_CLOSES_AT) - 1
     return spans[number] if number >= 0 and at < spans[number].opens_at else None
 
 
@@ -249,7 +253,7 @@ def next_open(calendar: Calendar, at: float, *, back: bool = False) -> float | N
 def next_close(calendar: Calendar, at: float, *, back: bool = False) -> float:
     """When the closed time after `at` begins (`at` itself is open): its end closes a calendar."""
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span.closes_at)
+    number = bisect_right(spans, at, key=_CLOSES_AT)
     closes = spans[number].closes_at if number < len(spans) else math.inf
     return min(closes, known_until(calendar, back=back))
 
@@ -306,7 +310,7 @@ def _peak_end(calendar: Calendar, by: int, since: float) -> float | None:
 
 def known_until(calendar: Calendar, *, back: bool = False) -> float:
     """The end of what is known; where nothing binds going back, that has none."""
-    return calendar.known_until if calendar.binds_back or not back else math.inf
+    return calendar.known_until if not back or calendar.binds_back else math.inf
 
 
 def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
@@ -316,6 +320,7 @@ def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
 # ---------------------------------------------------------------- in words
 
 
+@lru_cache(maxsize=1000)  # a hold that stands is worded anew at every event
 def local(at: float, offset: int) -> str:
     """`2026-11-30 10:00 UTC-08:00`: a time on clocks that are `offset` minutes east of UTC."""
     shown = datetime.fromtimestamp(at, timezone(timedelta(minutes=offset)))

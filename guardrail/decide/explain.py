@@ -73,7 +73,7 @@ def first_hold(state: State) -> Hold | None:
 
 def _rank(hold: Hold) -> int:
     ranks = (rank for rank, prefix in enumerate(RANK) if hold.name.startswith(prefix))
-    return min(ranks, default=len(RANK))
+    return next(ranks, len(RANK))
 
 
 def advice(state: State) -> tuple[str, ...]:
@@ -123,8 +123,9 @@ def can_go_back(state: State) -> bool:
     """Whether going back is what most likely helps: the new version is judged bad."""
     if state.hold(holds.ABORT) or state.direction == "back":
         return False
-    bad = bad_version(state) is not None or is_the_version(state)
-    return bad and state.course.rollback_when != "never" and bool(would_take_back(state, "all"))
+    if state.course.rollback_when == "never" or not would_take_back(state, "all"):
+        return False
+    return bad_version(state) is not None or is_the_version(state)
 
 
 def one_bad_host(state: State) -> bool:

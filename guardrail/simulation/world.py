@@ -25,6 +25,7 @@ from guardrail.decide.windows import open_for
 from guardrail.model.gate import Bound, Gate, Judgement, Reading
 from guardrail.model.messages import Carried
 from guardrail.model.operation import (
+    Action,
     BeginHost,
     Commanded,
     Direction,
@@ -228,10 +229,7 @@ class World:
         running.state = state = decision.state
         running.wants_new_run = running.wants_new_run or event.kind == "drained"
         self.events += 1
-        asked = tuple(act for act in decision.actions if act.kind == "begin_host")
-        reads = tuple(act for act in decision.actions if act.kind == "read_again")
-        looks = tuple(act for act in decision.actions if act.kind == "observe")
-        moment = Moment(event, state, asked, reads, looks)
+        moment = _moment(event, state, decision.actions)
         if self.lines is not None and state != before:
             self._note(running, moment)
         running.referee.observe(moment)
@@ -636,6 +634,16 @@ def through_json(carried: Carried) -> Carried:
     return _wire().validate_json(_wire().dump_json(carried))
 
 
+def _moment(event: Event, state: State, actions: tuple[Action, ...]) -> Moment:
+    """The event, what is known after it, and what of the actions the rules look at."""
+    if not actions:
+        return Moment(event, state, ())
+    asked = tuple([act for act in actions if act.kind == "begin_host"])
+    reads = tuple([act for act in actions if act.kind == "read_again"])
+    looks = tuple([act for act in actions if act.kind == "observe"])
+    return Moment(event, state, asked, reads, looks)
+
+
 def _target(direction: Direction) -> str:
     return "new" if direction == "forward" else "old"
 
@@ -669,7 +677,7 @@ def _watcher_lost(turn: int, reason: str, at: float) -> Event:
 
 
 def _commanded(command: Commanded, at: float) -> Event:
-    return replace(command, at=at)
+    return command if command.at == at else replace(command, at=at)
 
 
 @lru_cache(maxsize=8)
