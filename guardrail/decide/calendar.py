@@ -16,11 +16,12 @@ the allowed time that much earlier. Over several policies the closed times are p
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from functools import lru_cache
+from itertools import takewhile
 from operator import attrgetter
 from zoneinfo import ZoneInfo
 
@@ -238,7 +239,8 @@ def shut_at(calendar: Calendar, at: float, *, back: bool = False) -> Shut | None
 def closed_at(calendar: Calendar, at: float, *, back: bool = False) -> tuple[Closed, ...]:
     """All that closes it at `at`, what ends last first; none while it is open, and after the
     calendar's end."""
-    there = [one for one in _binding(calendar, back=back) if one.closes_at <= at < one.opens_at]
+    begun = calendar.closed[: bisect_right(calendar.closed, at, key=_CLOSES_AT)]
+    there = [one for one in begun if at < one.opens_at and _binds(calendar, one, back=back)]
     return tuple(sorted(there, key=lambda one: (-one.opens_at, one.closes_at, one.by)))
 
 
@@ -260,9 +262,9 @@ def next_close(calendar: Calendar, at: float, *, back: bool = False) -> float:
 
 def fits(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> bool:
     """Whether work that begins at `at` and takes so long ends before it closes again."""
-    if shut_at(calendar, at, back=back) is not None:
+    if at + seconds >= next_close(calendar, at, back=back):
         return False
-    return at + seconds < next_close(calendar, at, back=back)
+    return shut_at(calendar, at, back=back) is None
 
 
 def first_fit(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> float | None:
@@ -288,8 +290,16 @@ def longest_open(calendar: Calendar, since: float) -> Span:
 
 def closing(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
     """What begins the closed time at exactly `at` (see `next_close`)."""
-    there = [one for one in _binding(calendar, back=back) if one.closes_at == at]
+    number = bisect_left(calendar.closed, at, key=_CLOSES_AT)
+    same = takewhile(lambda one: one.closes_at == at, calendar.closed[number:])
+    there = [one for one in same if _binds(calendar, one, back=back)]
     return min(there, key=lambda one: (-one.opens_at, one.by), default=None)
+
+
+def ended_by(calendar: Calendar, at: float) -> Closed | None:
+    """The first closed time that ends at exactly `at`; None: none does."""
+    begun = calendar.closed[: bisect_left(calendar.closed, at, key=_CLOSES_AT)]
+    return next((one for one in begun if one.opens_at == at), None)
 
 
 def peak_seen_at(calendar: Calendar, since: float) -> float | None:
@@ -313,8 +323,8 @@ def known_until(calendar: Calendar, *, back: bool = False) -> float:
     return calendar.known_until if not back or calendar.binds_back else math.inf
 
 
-def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
-    return (one for one in calendar.closed if not back or calendar.rules[one.by].binds_back)
+def _binds(calendar: Calendar, one: Closed, *, back: bool) -> bool:
+    return not back or calendar.rules[one.by].binds_back
 
 
 # ---------------------------------------------------------------- in words

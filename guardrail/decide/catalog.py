@@ -50,10 +50,10 @@ def within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]
 
     A host in flight may still leave, however long ago it was asked: it counts as if it left now.
     """
-    left = churning.counted(state)
-    if not left:
-        return ()
-    since, turns = now - limit.per + EXACT, {flight.turn for flight in state.in_flight}
+    left, since = churning.counted(state), now - limit.per + EXACT
+    if not left or not state.in_flight:
+        return tuple([one for one in left if one.at > since])
+    turns = {flight.turn for flight in state.in_flight}
     counted = [_may_still(one, turns, now) for one in left]
     return _in_order([one for one in counted if one.at > since])
 
@@ -65,7 +65,7 @@ def _may_still(one: Departure, turns: Collection[int], now: float) -> Departure:
 def room(state: State, now: float) -> int | None:
     """How many more hosts whose node leaves the catalog may be asked now; None: any number."""
     limits = state.course.budget.churn
-    left = (limit.departures - len(within(state, limit, now)) for limit in limits)
+    left = [limit.departures - len(within(state, limit, now)) for limit in limits]
     return min(left, default=None)
 
 

@@ -17,6 +17,7 @@ from guardrail.decide.shadow import changed, in_front
 from guardrail.decide.transition import bake_needed
 from guardrail.decide.way_back import if_asked, in_words
 from guardrail.decide.windows import BY_A_PERSON, WINDOW, peak_words
+from guardrail.model.gate import Judgement
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
@@ -145,15 +146,14 @@ def explain(state: State) -> tuple[str, ...]:
         lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
     lines += [f"  and {more}"] if (more := and_more(state)) else []
     for watched in state.watched:
-        lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
+        lines.append(f"  gate {watched.gate}: {_verdict(watched.judgement)}")
     if can_go_back(state):
         lines.append("  a rollback (see it beforehand: --dry-run)")
         lines += [f"    {words}" for words in in_words(if_asked(state))]
     return (*lines, *advice(state))
 
 
-def _verdict(state: State, gate: str) -> str:
-    judged = next(watched.judgement for watched in state.watched if watched.gate == gate)
+def _verdict(judged: Judgement | None) -> str:
     if judged is None:
         return "not judged yet"
     kind = f" ({judged.kind})" if judged.kind else ""

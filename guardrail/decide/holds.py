@@ -220,5 +220,5 @@ def _no_room(state: State) -> str | None:
 
 def _stands(state: State, name: str, why: str | None, ends: str, now: float) -> State:
     if why is None:
-        return clear_hold(state, name, now, "within the limit again")
+        return clear_hold(state, name, now, "within the limit again") if state.holds else state
     return raise_hold(state, Hold(name, now, (why,), ends))

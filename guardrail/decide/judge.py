@@ -60,7 +60,6 @@ def judge(
 ) -> tuple[Track, Judgement | None]:
     """The track with this reading in it, and the judgement that now stands; None: none yet."""
     reading = _checked(gate, track, reading)
-    track = replace(track, readings=(*track.readings, reading)[-KEPT:])
     track = _inconclusive(track, reading) if reading.kind else _counted(gate, track, reading)
     return track, judgement(gate, track, source)
 
@@ -144,7 +143,7 @@ def _longest_repeat(gate: Gate, track: Track) -> float:
 
 def _inconclusive(track: Track, reading: Reading) -> Track:
     """Rows end. The last sample stays known, so that it never counts a second time."""
-    track = replace(track, verdict="inconclusive", kind=reading.kind, good=0, bad=0, gap=None)
+    at, seen_at, readings = track.sampled_at, track.seen_at, _with(track, reading)
     went_back = (
         reading.kind == "stale"
         and reading.sampled_at is not None
@@ -153,14 +152,18 @@ def _inconclusive(track: Track, reading: Reading) -> Track:
     )
     # A clock that was ahead and was put right: go on from where it is now.
     if went_back:
-        return replace(track, sampled_at=reading.sampled_at, seen_at=reading.taken_at)
-    return track
+        at, seen_at = reading.sampled_at, reading.taken_at
+    return Track("inconclusive", reading.kind, 0, 0, at, seen_at, None, readings)
+
+
+def _with(track: Track, reading: Reading) -> tuple[Reading, ...]:
+    return (*track.readings, reading)[-KEPT:]
 
 
 def _counted(gate: Gate, track: Track, reading: Reading) -> Track:
     effect = _effect(gate, track, reading)
     if effect == "repeated":
-        return track
+        return replace(track, readings=_with(track, reading))
     good = track.good + 1 if effect == "good" else 0
     bad = track.bad + 1 if effect == "bad" else 0
     verdict, kind = track.verdict, track.kind
@@ -169,7 +172,7 @@ def _counted(gate: Gate, track: Track, reading: Reading) -> Track:
     elif bad >= gate.fail_after:
         verdict, kind = "fail", None
     gap, sampled_at, seen_at = _gap(track, reading), reading.sampled_at, reading.taken_at
-    return Track(verdict, kind, good, bad, sampled_at, seen_at, gap, track.readings)
+    return Track(verdict, kind, good, bad, sampled_at, seen_at, gap, _with(track, reading))
 
 
 def _effect(gate: Gate, track: Track, reading: Reading) -> Effect:

@@ -144,11 +144,12 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """One step as far as it goes now: at most one wave ends, any number of hosts begin."""
     if state.phase != "running":
         return state, ()
-    abort = state.hold(holds.ABORT)
-    if abort is not None and not state.in_flight:
-        return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
-    if binding(state):
-        return tighten.stale(back_to_baking(state)), ()
+    if state.holds:
+        abort = state.hold(holds.ABORT)
+        if abort is not None and not state.in_flight:
+            return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
+        if binding(state):
+            return tighten.stale(back_to_baking(state)), ()
     if state.step == "baking":
         state = bake(state, now)
         if not is_baked(state):

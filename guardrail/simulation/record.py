@@ -115,11 +115,13 @@ class Record:
         self._learn(event)
         if self.direction == "back":
             self._leaves_a_bad_version()
-        self._must_show(moment.state.course.budget.warm)
+        if moment.state.course.budget.warm is not self.books.warm:
+            self._must_show(moment.state.course.budget.warm)
         self.exceeding.sees(self.books.before)
         if self.exceeding.over:
             self.exceeding.settle(self.away(), bool(self.open))
-        self._gate_holds_end()
+        if self.gate_holds:
+            self._gate_holds_end()
         self._turn_by_policy()
         self.wave, self.waves = moment.state.wave, moment.state.course.waves
 
@@ -136,8 +138,6 @@ class Record:
 
     def _must_show(self, warm: tuple[WarmRule, ...]) -> None:
         """What hosts must show; another watch reads that of those that take a slot of a ring."""
-        if warm is self.books.warm:
-            return
         anew = self.course.budget.ring is not None and warm != self.books.warm
         self.books.warm = warm
         if anew and self.running:
@@ -227,8 +227,6 @@ class Record:
         self.verdicts = dict.fromkeys(self.verdicts, (None, at))
 
     def _gate_holds_end(self) -> None:
-        if not self.gate_holds:
-            return
         for rule in self.course.gates:
             if rule.name not in self.gate_holds or not self.running:
                 continue
@@ -554,7 +552,8 @@ class Record:
         if self.unwritten:
             names.add("journal")
         if self.course.budget.follow or self.course.budget.churn:
-            names |= self.books.must_hold(self.ours())
+            # Whose they are is asked only of hosts that are down.
+            names |= self.books.must_hold(self.ours() if self.books.down else set())
         if self.exceeding.over:
             names.add("override")
         if self.unread or (self.stuck and "silent" in self.stuck.values()):

@@ -9,6 +9,7 @@ from guardrail.decide.explain import explain, first_hold
 from guardrail.model.operation import (
     Commanded,
     Event,
+    Hold,
     State,
 )
 from guardrail.model.plan import Course
@@ -223,28 +224,31 @@ class Explained(Rule):
         if now == self.last:
             return
         for hold in state.holds:
-            reasons = bool(hold.reasons) and all(reason.strip() for reason in hold.reasons)
-            self.check(reasons and hold.clears, "a hold without reasons or end:", hold.name)
-            if hold.name.startswith("gate:"):
-                readings = hold.judgement.readings if hold.judgement else ()
-                self.check(readings, "no readings behind", hold.name)
+            self._reasons(hold)
         said, self.last = self.last, now
         if said and _but_for_reasons(said) == _but_for_reasons(now):
             return
         told = explain(state)  # the sentence comes first, and what is advised last
         self.check(told, "nothing is explained")
-        self._sentence(seen, told[0])
+        self._sentence(seen, told[0].removeprefix(f"{state.name}: "))
         if seen.holding and not state.finished:
             self._advice_is_taken(state, seen.event.at, told[-1])
         self.check(state.finish_reasons or not state.finished, "an end without reasons")
+
+    def _reasons(self, hold: Hold) -> None:
+        if not hold.clears or not hold.reasons or not all(map(str.strip, hold.reasons)):
+            self.broken("a hold without reasons or end:", hold.name)
+        if hold.name.startswith("gate:"):
+            readings = hold.judgement.readings if hold.judgement else ()
+            self.check(readings, "no readings behind", hold.name)
 
     def _sentence(self, seen: Seen, text: str) -> None:
         state = seen.state
         if state.finished or state.phase == "planned":
             return
         for hold in state.holds:
-            named = hold.name in text or hold.name not in seen.holding
-            self.check(named, f"{hold.name} is not in the sentence:", text)
+            if hold.name not in text and hold.name in seen.holding:
+                self.broken(f"{hold.name} is not in the sentence:", text)
 
     def _advice_is_taken(self, state: State, now: float, command: str) -> None:
         """The command that is advised would not be refused, said by somebody it is meant for."""

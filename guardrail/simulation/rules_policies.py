@@ -111,7 +111,7 @@ class PoliciesTighten(Rule):
         late = [rule for rule in rules if rule not in old and rule.after != turn - 1]
         self.check(not late, "it binds hosts that were asked before, or not the next:", late)
         wanted = [rule for said in self.said for rule in said.warm]
-        for index in range(self.course.hosts):
+        for index in range(self.course.hosts) if wanted else ():
             shown = {r.gate: r for r in seen.state.course.budget.warm_rules(index, turn)}
             for rule in wanted:
                 mine = replace(rule, after=0).binds(index, turn)
