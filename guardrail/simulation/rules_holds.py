@@ -230,7 +230,7 @@ class Explained(Rule):
             return
         told = explain(state)  # the sentence comes first, and what is advised last
         self.check(told, "nothing is explained")
-        self._sentence(seen, told[0].removeprefix(f"{state.name}: "))
+        self._sentence(seen, told[0].removeprefix(f"{state.name}: ").removesuffix("."))
         if seen.holding and not state.finished:
             self._advice_is_taken(state, seen.event.at, told[-1])
         self.check(state.finish_reasons or not state.finished, "an end without reasons")
