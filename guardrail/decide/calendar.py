@@ -16,10 +16,13 @@ the allowed time that much earlier. Over several policies the closed times are p
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from functools import lru_cache
+from itertools import takewhile
+from operator import attrgetter
 from zoneinfo import ZoneInfo
 
 from guardrail.model.calendar import Calendar, Closed, ClosedBy, Shut, Window, Windows
@@ -221,20 +224,23 @@ def _implied(old: Calendar, new: Calendar, one: Closed) -> bool:
 
 # ---------------------------------------------------------------- asking a calendar
 
+_CLOSES_AT = attrgetter("closes_at")
+
 
 def shut_at(calendar: Calendar, at: float, *, back: bool = False) -> Shut | None:
     """The closed time around `at`; None while it is open. After the calendar's end it is closed."""
     if at >= known_until(calendar, back=back):
         return Shut(calendar.known_until, math.inf)
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span.closes_at) - 1
+    number = bisect_right(spans, at, key=_CLOSES_AT) - 1
     return spans[number] if number >= 0 and at < spans[number].opens_at else None
 
 
 def closed_at(calendar: Calendar, at: float, *, back: bool = False) -> tuple[Closed, ...]:
     """All that closes it at `at`, what ends last first; none while it is open, and after the
     calendar's end."""
-    there = [one for one in _binding(calendar, back=back) if one.closes_at <= at < one.opens_at]
+    begun = calendar.closed[: bisect_right(calendar.closed, at, key=_CLOSES_AT)]
+    there = [one for one in begun if at < one.opens_at and _binds(calendar, one, back=back)]
     return tuple(sorted(there, key=lambda one: (-one.opens_at, one.closes_at, one.by)))
 
 
@@ -249,16 +255,16 @@ def next_open(calendar: Calendar, at: float, *, back: bool = False) -> float | N
 def next_close(calendar: Calendar, at: float, *, back: bool = False) -> float:
     """When the closed time after `at` begins (`at` itself is open): its end closes a calendar."""
     spans = calendar.shut_back if back else calendar.shut
-    number = bisect_right(spans, at, key=lambda span: span.closes_at)
+    number = bisect_right(spans, at, key=_CLOSES_AT)
     closes = spans[number].closes_at if number < len(spans) else math.inf
     return min(closes, known_until(calendar, back=back))
 
 
 def fits(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> bool:
     """Whether work that begins at `at` and takes so long ends before it closes again."""
-    if shut_at(calendar, at, back=back) is not None:
+    if at + seconds >= next_close(calendar, at, back=back):
         return False
-    return at + seconds < next_close(calendar, at, back=back)
+    return shut_at(calendar, at, back=back) is None
 
 
 def first_fit(calendar: Calendar, at: float, seconds: float, *, back: bool = False) -> float | None:
@@ -284,8 +290,16 @@ def longest_open(calendar: Calendar, since: float) -> Span:
 
 def closing(calendar: Calendar, at: float, *, back: bool = False) -> Closed | None:
     """What begins the closed time at exactly `at` (see `next_close`)."""
-    there = [one for one in _binding(calendar, back=back) if one.closes_at == at]
+    number = bisect_left(calendar.closed, at, key=_CLOSES_AT)
+    same = takewhile(lambda one: one.closes_at == at, calendar.closed[number:])
+    there = [one for one in same if _binds(calendar, one, back=back)]
     return min(there, key=lambda one: (-one.opens_at, one.by), default=None)
+
+
+def ended_by(calendar: Calendar, at: float) -> Closed | None:
+    """The first closed time that ends at exactly `at`; None: none does."""
+    begun = calendar.closed[: bisect_left(calendar.closed, at, key=_CLOSES_AT)]
+    return next((one for one in begun if one.opens_at == at), None)
 
 
 def peak_seen_at(calendar: Calendar, since: float) -> float | None:
@@ -306,16 +320,17 @@ def _peak_end(calendar: Calendar, by: int, since: float) -> float | None:
 
 def known_until(calendar: Calendar, *, back: bool = False) -> float:
     """The end of what is known; where nothing binds going back, that has none."""
-    return calendar.known_until if calendar.binds_back or not back else math.inf
+    return calendar.known_until if not back or calendar.binds_back else math.inf
 
 
-def _binding(calendar: Calendar, *, back: bool) -> Iterator[Closed]:
-    return (one for one in calendar.closed if not back or calendar.rules[one.by].binds_back)
+def _binds(calendar: Calendar, one: Closed, *, back: bool) -> bool:
+    return not back or calendar.rules[one.by].binds_back
 
 
 # ---------------------------------------------------------------- in words
 
 
+@lru_cache(maxsize=1000)  # a hold that stands is worded anew at every event
 def local(at: float, offset: int) -> str:
     """`2026-11-30 10:00 UTC-08:00`: a time on clocks that are `offset` minutes east of UTC."""
     shown = datetime.fromtimestamp(at, timezone(timedelta(minutes=offset)))

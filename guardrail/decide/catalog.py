@@ -11,6 +11,7 @@ neither has left yet, and a host that is restarted by a person is one, though no
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 
 from guardrail.decide import churning, coldness, downs, ring
 from guardrail.decide.bits import has, union
@@ -41,7 +42,7 @@ def is_good(state: State) -> bool:
 
 def seen_within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]:
     """The departures that the catalog has shown, within the limit's time."""
-    return tuple(one for one in within(state, limit, now) if one.seen)
+    return tuple([one for one in within(state, limit, now) if one.seen])
 
 
 def within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]:
@@ -49,9 +50,12 @@ def within(state: State, limit: ChurnLimit, now: float) -> tuple[Departure, ...]
 
     A host in flight may still leave, however long ago it was asked: it counts as if it left now.
     """
-    since, turns = now - limit.per + EXACT, {flight.turn for flight in state.in_flight}
-    counted = (_may_still(one, turns, now) for one in churning.counted(state))
-    return _in_order(one for one in counted if one.at > since)
+    left, since = churning.counted(state), now - limit.per + EXACT
+    if not left or not state.in_flight:
+        return tuple([one for one in left if one.at > since])
+    turns = {flight.turn for flight in state.in_flight}
+    counted = [_may_still(one, turns, now) for one in left]
+    return _in_order([one for one in counted if one.at > since])
 
 
 def _may_still(one: Departure, turns: Collection[int], now: float) -> Departure:
@@ -61,7 +65,7 @@ def _may_still(one: Departure, turns: Collection[int], now: float) -> Departure:
 def room(state: State, now: float) -> int | None:
     """How many more hosts whose node leaves the catalog may be asked now; None: any number."""
     limits = state.course.budget.churn
-    left = (limit.departures - len(within(state, limit, now)) for limit in limits)
+    left = [limit.departures - len(within(state, limit, now)) for limit in limits]
     return min(left, default=None)
 
 
@@ -138,7 +142,7 @@ def _expected_of(one: Departure, turn: int) -> bool:
 
 
 def _in_order(departures: Iterable[Departure]) -> tuple[Departure, ...]:
-    return tuple(sorted(departures, key=lambda one: one.at))
+    return tuple(sorted(departures, key=attrgetter("at")))
 
 
 def seen(state: State, event: FleetSeen) -> State:

@@ -25,7 +25,7 @@ NAMED = 20
 
 def refresh(state: State, now: float) -> State:
     """Raise what must stand now, and clear what need not stand any more."""
-    state = _cold(state, now)
+    state = _cold(state, now) if state.course.budget.cold else state
     if not state.course.budget.follow:
         return state
     return _down(_churn(_silence(state, now), now), now)
@@ -33,9 +33,9 @@ def refresh(state: State, now: float) -> State:
 
 def _cold(state: State, now: float) -> State:
     """Used up by hosts that no bake warms: a person deals with them."""
-    if state.course.budget.cold and ring.missing(state):
+    if ring.missing(state):
         return state  # nobody has told of the ring: what stands is not known to be over
-    if not state.course.budget.cold or not coldness.stuck(state, now):
+    if not coldness.stuck(state, now):
         return clear_hold(state, COLD, now, "room again")
     used = coldness.words(state)
     return raise_hold(state, Hold(COLD, now, used, "room again: retry or skip a host"))
@@ -70,13 +70,18 @@ def good_again_at(state: State) -> float | None:
 def _churn(state: State, now: float) -> State:
     used = [
         words(limit, gone)
-        for limit in state.course.budget.churn
+        for limit in _used_by_departures(state)
         if free_at(gone := seen_within(state, limit, now), limit) is not None
     ]
     if not used:
         return clear_hold(state, CHURN, now, "room again")
     ends = "room again: the oldest of these is out of that time; then a bake"
     return raise_hold(state, Hold(CHURN, now, tuple(used), ends))
+
+
+def _used_by_departures(state: State) -> tuple[ChurnLimit, ...]:
+    """The limits on churn; none where nothing has left, since none of them is below that."""
+    return state.course.budget.churn if state.catalog.departures else ()
 
 
 def _down(state: State, now: float) -> State:
@@ -131,7 +136,7 @@ def moments(state: State, now: float) -> list[float | None]:
     due = [silent_due(state), *coldness.moments(state)]
     if state.hold(CATALOG):
         due.append(good_again_at(state))
-    for limit in budget.churn:
+    for limit in _used_by_departures(state):
         gone = within(state, limit, now)
         due += [free_at(gone, limit), free_at([one for one in gone if one.seen], limit)]
     if state.hold(DOWN):

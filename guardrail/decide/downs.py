@@ -57,14 +57,17 @@ def total(state: State) -> int:
 
 def of_domain(state: State, domain: int) -> int:
     """The same of one failure domain."""
-    domains = state.course.domains
-    fresh = sum(1 for index in members(newly(state)) if domains[index] == domain)
-    return before(state)[domain] + fresh
+    count, fresh, domains = before(state)[domain], newly(state), state.course.domains
+    if not fresh:
+        return count
+    return count + sum(1 for index in members(fresh) if domains[index] == domain)
 
 
 def alarming(state: State) -> int:
     """Those of the newly down that hold at once, unless a person has gone on without them."""
-    down = newly(state) & ~state.down_accepted & ~own_doing(state)
+    down = newly(state)
+    if down:
+        down &= ~state.down_accepted & ~own_doing(state)
     if not down:
         return 0
     hot = union(state.course.budget.critical) | state.lately | state.lately_before
@@ -73,15 +76,15 @@ def alarming(state: State) -> int:
 
 def falls(state: State, now: float) -> tuple[Fallen, ...]:
     """The hosts that went down within the last hour by themselves."""
-    recent = (one for one in state.catalog.fallen if one.at > now - HOUR and not one.ours)
-    own = own_doing(state)
-    return tuple(one for one in recent if not has(own, one.index)) if own else tuple(recent)
+    recent = [one for one in state.catalog.fallen if one.at > now - HOUR and not one.ours]
+    own = own_doing(state) if recent else 0
+    return tuple([one for one in recent if not has(own, one.index)])
 
 
 def too_many(state: State, now: float) -> bool:
     """Whether more hosts went down than chance would have it."""
     most = state.course.budget.falls
-    return bool(most) and len(falls(state, now)) >= most
+    return bool(most and state.catalog.fallen) and len(falls(state, now)) >= most
 
 
 # ---------------------------------------------------------------- what happens
@@ -89,18 +92,21 @@ def too_many(state: State, now: float) -> bool:
 
 def seen(state: State, event: FleetSeen) -> State:
     """What the catalog shows now, but for hosts that have answered well since."""
-    settled = tuple(one for one in state.catalog.settled if event.at <= one[1] + SETTLES)
+    settled = tuple([one for one in state.catalog.settled if event.at <= one[1] + SETTLES])
     down = int(event.down, 16)
     for index, _ in settled:
         down &= ~bit(index)
-    fallen = _fallen(state, event, down)
-    catalog = dataclasses.replace(state.catalog, settled=settled, fallen=fallen)
+    fallen, catalog = _fallen(state, event, down), state.catalog
+    if settled != catalog.settled or fallen != catalog.fallen:
+        catalog = dataclasses.replace(catalog, settled=settled, fallen=fallen)
     accepted = state.down_accepted & down
     return replace(state, down_now=down, down_accepted=accepted, catalog=catalog)
 
 
 def _fallen(state: State, event: FleetSeen, down: int) -> tuple[Fallen, ...]:
     """Those of the last hour, those that are down still, and the new ones."""
+    if not event.fallen and not state.catalog.fallen:
+        return ()
     here = replace(state, down_now=down)
     mine = down & ~newly(here)
     fresh = [

@@ -9,14 +9,15 @@ from typing import Any
 from guardrail.model.operation import State
 
 _NAMES = State.__dataclass_fields__.keys()
+_COUNT = len(_NAMES)
 
 
 def replace(state: State, **changes: Any) -> State:
     """The state with these fields changed. Raises KeyError for a field that it has not."""
-    if not changes.keys() <= _NAMES:
-        raise KeyError(*sorted(changes.keys() - _NAMES))
     new: State = object.__new__(State)
     fields = new.__dict__
     fields.update(state.__dict__)
     fields.update(changes)
+    if len(fields) != _COUNT:
+        raise KeyError(*sorted(changes.keys() - _NAMES))
     return new

@@ -17,6 +17,7 @@ from guardrail.decide.shadow import changed, in_front
 from guardrail.decide.transition import bake_needed
 from guardrail.decide.way_back import if_asked, in_words
 from guardrail.decide.windows import BY_A_PERSON, WINDOW, peak_words
+from guardrail.model.gate import Judgement
 from guardrail.model.messages import DomainCount, GateState, HostState, Status
 from guardrail.model.operation import Exceptional, Hold, State
 
@@ -73,7 +74,7 @@ def first_hold(state: State) -> Hold | None:
 
 def _rank(hold: Hold) -> int:
     ranks = (rank for rank, prefix in enumerate(RANK) if hold.name.startswith(prefix))
-    return min(ranks, default=len(RANK))
+    return next(ranks, len(RANK))
 
 
 def advice(state: State) -> tuple[str, ...]:
@@ -123,8 +124,9 @@ def can_go_back(state: State) -> bool:
     """Whether going back is what most likely helps: the new version is judged bad."""
     if state.hold(holds.ABORT) or state.direction == "back":
         return False
-    bad = bad_version(state) is not None or is_the_version(state)
-    return bad and state.course.rollback_when != "never" and bool(would_take_back(state, "all"))
+    if state.course.rollback_when == "never" or not would_take_back(state, "all"):
+        return False
+    return bad_version(state) is not None or is_the_version(state)
 
 
 def one_bad_host(state: State) -> bool:
@@ -144,15 +146,14 @@ def explain(state: State) -> tuple[str, ...]:
         lines.append(f"  {known.name}: {known.outcome}, {known.reason}")
     lines += [f"  and {more}"] if (more := and_more(state)) else []
     for watched in state.watched:
-        lines.append(f"  gate {watched.gate}: {_verdict(state, watched.gate)}")
+        lines.append(f"  gate {watched.gate}: {_verdict(watched.judgement)}")
     if can_go_back(state):
         lines.append("  a rollback (see it beforehand: --dry-run)")
         lines += [f"    {words}" for words in in_words(if_asked(state))]
     return (*lines, *advice(state))
 
 
-def _verdict(state: State, gate: str) -> str:
-    judged = next(watched.judgement for watched in state.watched if watched.gate == gate)
+def _verdict(judged: Judgement | None) -> str:
     if judged is None:
         return "not judged yet"
     kind = f" ({judged.kind})" if judged.kind else ""

@@ -38,9 +38,9 @@ def _cleared(state: State, now: float) -> str:
 
 def moments(state: State) -> list[float | None]:
     """When time alone ends a freeze, or begins one that was told ahead."""
-    if not state.course.freezes:
-        return []
     late = state.frozen.elsewhere
-    known = (*state.frozen.standing, *(one.freeze for one in late))
-    times = [*(one.until for one in known), *(one.since for one in known)]
-    return [*times, *(one.again_at for one in late)]
+    known = [*state.frozen.standing, *[one.freeze for one in late]]
+    if not state.course.freezes or not known:
+        return []
+    times = [*[one.until for one in known], *[one.since for one in known]]
+    return [*times, *[one.again_at for one in late]]

@@ -160,6 +160,8 @@ def _elsewhere(state: State, event: FreezesSeen) -> tuple[Refused, ...]:
 
 def standing(state: State, now: float) -> tuple[Freeze, ...]:
     """The freezes that stand in the way of the present direction; told twice, they are one."""
+    if not state.frozen.standing and not state.frozen.elsewhere:
+        return ()
     told = [one for one in state.frozen.standing if stands(one, now)]
     late = [one.freeze for one in state.frozen.elsewhere if now < one.again_at]
     more = [one for one in late if stands(one, now) and not _names([one]) & _names(told)]

@@ -64,8 +64,9 @@ def clear_hold(state: State, name: str, at: float, why: str) -> State:
 def refresh(state: State, now: float) -> State:
     """Raise what must stand now and clear what need not stand any more."""
     for rule, watched in zip(state.course.gates, state.watched, strict=True):
-        state = _gate_hold(state, rule, watched, now)
-        state = _evidence_hold(state, rule, watched, now)
+        if state.holds or passing_since(watched) is None:  # else it has nothing to raise or clear
+            state = _gate_hold(state, rule, watched, now)
+            state = _evidence_hold(state, rule, watched, now)
     for point in state.course.approvals:
         state = _approval_hold(state, point, now)
     return _limit_holds(state, now)
@@ -86,15 +87,10 @@ def evidence_is_good(state: State) -> bool:
     A gate that was not judged yet does not. Going back health gates do not bind, and none does
     once enough people have accepted churn, or where the new version itself is the trouble.
     """
-    return (
-        catalog_is_good(state)
-        and freezes_are_known(state)
-        and all(
-            passing_since(watched) is not None
-            for rule, watched in zip(state.course.gates, state.watched, strict=True)
-            if gate_binds(state, rule)
-        )
-    )
+    for rule, watched in zip(state.course.gates, state.watched, strict=True):
+        if passing_since(watched) is None and gate_binds(state, rule):
+            return False
+    return catalog_is_good(state) and freezes_are_known(state)
 
 
 def gate_binds(state: State, rule: GateRule) -> bool:
@@ -130,6 +126,13 @@ def recovers_by(state: State, rule: GateRule) -> RecoverBy:
     return "evidence" if state.direction == "back" else rule.recover_by
 
 
+def of_gate(state: State, rule: GateRule) -> bool:
+    """Whether a gate holds: by its verdict, or by missing evidence."""
+    if not state.holds:
+        return False
+    return bool(state.hold(f"gate:{rule.name}") or state.hold(f"evidence:{rule.name}"))
+
+
 def _gate_hold(state: State, rule: GateRule, watched: Watched, now: float) -> State:
     name, judged = f"gate:{rule.name}", watched.judgement
     if judged is not None and judged.verdict == "fail":
@@ -140,8 +143,9 @@ def _gate_hold(state: State, rule: GateRule, watched: Watched, now: float) -> St
             else ("a person (resume), once the gate passes")
         )
         return raise_hold(state, Hold(name, now, judged.reasons, ends, judgement=judged))
-    by_evidence = recovers_by(state, rule) == "evidence"
-    if by_evidence and state.hold(name) and _recovered(rule, watched, now):
+    if state.hold(name) is None or recovers_by(state, rule) != "evidence":
+        return state
+    if _recovered(rule, watched, now):
         why = f"evidence good for {rule.good_for:g} s; on at half the pace"
         return replace(clear_hold(state, name, now, why), slowed=True)
     return state
@@ -151,7 +155,7 @@ def _evidence_hold(state: State, rule: GateRule, watched: Watched, now: float) -
     name, due = f"evidence:{rule.name}", evidence_due(rule, watched)
     if due is not None and now >= due:
         return raise_hold(state, evidence_hold(rule, watched, now))
-    if _recovered(rule, watched, now):
+    if state.hold(name) is not None and _recovered(rule, watched, now):
         return clear_hold(state, name, now, f"evidence good for {rule.good_for:g} s")
     return state
 
@@ -168,9 +172,9 @@ def evidence_hold(rule: GateRule, watched: Watched, now: float, why: str = "") -
 
 
 def _approval_hold(state: State, point: ApprovalPoint, now: float) -> State:
-    name, given, most = f"approval:{point.point}", consents(state, point), wanted(state, point)
     if state.wave < point.wave or state.direction == "back":
         return state
+    name, given, most = f"approval:{point.point}", consents(state, point), wanted(state, point)
     if len(given) >= most:
         return clear_hold(state, name, now, f"approved by {', '.join(given)}")
     reasons = [f"{len(given)} of {most} approvals for {point.point} ({point.origin})"]
@@ -187,12 +191,16 @@ def _limit_holds(state: State, now: float) -> State:
     why = too_far = limits.too_many_failures(state)
     ends = "a person: retry or skip the failed hosts, or abort"
     state = _stands(state, FAILURES, why, ends, now)
-    explained = too_far or any(hold.name.startswith("host:") for hold in state.holds)
-    stuck = None if explained else _no_room(state)
+    stuck = None if too_far or _hosts_hold(state) else _no_room(state)
     ends = "room again: retry or skip a host"
     if not state.unknown | state.failed:
         ends = "nothing here: abort, and plan again once the hosts that are down are back"
     return _stands(state, UNAVAILABLE, stuck, ends, now)
+
+
+def _hosts_hold(state: State) -> bool:
+    """Whether a host's own hold explains already why nothing goes on."""
+    return bool(state.holds) and any(hold.name.startswith("host:") for hold in state.holds)
 
 
 def _no_room(state: State) -> str | None:
@@ -212,5 +220,5 @@ def _no_room(state: State) -> str | None:
 
 def _stands(state: State, name: str, why: str | None, ends: str, now: float) -> State:
     if why is None:
-        return clear_hold(state, name, now, "within the limit again")
+        return clear_hold(state, name, now, "within the limit again") if state.holds else state
     return raise_hold(state, Hold(name, now, (why,), ends))

@@ -60,7 +60,6 @@ def judge(
 ) -> tuple[Track, Judgement | None]:
     """The track with this reading in it, and the judgement that now stands; None: none yet."""
     reading = _checked(gate, track, reading)
-    track = replace(track, readings=(*track.readings, reading)[-KEPT:])
     track = _inconclusive(track, reading) if reading.kind else _counted(gate, track, reading)
     return track, judgement(gate, track, source)
 
@@ -105,7 +104,7 @@ def pending(gate: Gate, track: Track) -> str:
 def _checked(gate: Gate, track: Track, reading: Reading) -> Reading:
     """The reading, with the kind that only those before it show."""
     if reading.kind:
-        return replace(reading, value=None)
+        return reading if reading.value is None else replace(reading, value=None)
     if reading.value is None:
         return _spoiled(reading, "no_data", "the reading has no value")
     if not math.isfinite(reading.value):
@@ -144,7 +143,7 @@ def _longest_repeat(gate: Gate, track: Track) -> float:
 
 def _inconclusive(track: Track, reading: Reading) -> Track:
     """Rows end. The last sample stays known, so that it never counts a second time."""
-    track = replace(track, verdict="inconclusive", kind=reading.kind, good=0, bad=0, gap=None)
+    at, seen_at, readings = track.sampled_at, track.seen_at, _with(track, reading)
     went_back = (
         reading.kind == "stale"
         and reading.sampled_at is not None
@@ -153,22 +152,27 @@ def _inconclusive(track: Track, reading: Reading) -> Track:
     )
     # A clock that was ahead and was put right: go on from where it is now.
     if went_back:
-        return replace(track, sampled_at=reading.sampled_at, seen_at=reading.taken_at)
-    return track
+        at, seen_at = reading.sampled_at, reading.taken_at
+    return Track("inconclusive", reading.kind, 0, 0, at, seen_at, None, readings)
+
+
+def _with(track: Track, reading: Reading) -> tuple[Reading, ...]:
+    return (*track.readings, reading)[-KEPT:]
 
 
 def _counted(gate: Gate, track: Track, reading: Reading) -> Track:
     effect = _effect(gate, track, reading)
     if effect == "repeated":
-        return track
+        return replace(track, readings=_with(track, reading))
     good = track.good + 1 if effect == "good" else 0
     bad = track.bad + 1 if effect == "bad" else 0
-    track = replace(_newest(track, reading), good=good, bad=bad)
+    verdict, kind = track.verdict, track.kind
     if good >= gate.pass_after:
-        return replace(track, verdict="pass", kind=None)
-    if bad >= gate.fail_after:
-        return replace(track, verdict="fail", kind=None)
-    return track
+        verdict, kind = "pass", None
+    elif bad >= gate.fail_after:
+        verdict, kind = "fail", None
+    gap, sampled_at, seen_at = _gap(track, reading), reading.sampled_at, reading.taken_at
+    return Track(verdict, kind, good, bad, sampled_at, seen_at, gap, _with(track, reading))
 
 
 def _effect(gate: Gate, track: Track, reading: Reading) -> Effect:
@@ -179,7 +183,8 @@ def _effect(gate: Gate, track: Track, reading: Reading) -> Effect:
     return "good" if gate.bound.holds(value) else "bad"
 
 
-def _newest(track: Track, reading: Reading) -> Track:
+def _gap(track: Track, reading: Reading) -> float | None:
+    """The longest time between two samples lately, with this one."""
     gap = track.gap
     # Within a row only: between rows lies a hole. Slowly forgotten, since the samples of two jobs
     # come one soon and one long after the other.
@@ -189,7 +194,7 @@ def _newest(track: Track, reading: Reading) -> Track:
         and track.sampled_at is not None
     ):
         gap = max(reading.sampled_at - track.sampled_at, 0.9 * (gap or 0.0))
-    return replace(track, sampled_at=reading.sampled_at, seen_at=reading.taken_at, gap=gap)
+    return gap
 
 
 def _reasons(gate: Gate, track: Track) -> tuple[str, ...]:

@@ -58,10 +58,10 @@ def gap(state: State) -> float:
 
 def next_begin_at(state: State) -> float | None:
     """The earliest time (seconds since the epoch) that the pace allows; None: at once."""
-    pace = gap(state)
-    if state.last_begin_at is None or not pace:
+    if state.last_begin_at is None:
         return None
-    return state.last_begin_at + pace
+    pace = gap(state)
+    return state.last_begin_at + pace if pace else None
 
 
 def away_by_domain(state: State) -> Counter[int]:
@@ -77,7 +77,7 @@ def away_by_domain(state: State) -> Counter[int]:
 def rested(state: State, now: float) -> int:
     """The waiting hosts that may be asked now: not left alone for a while, and their nodes may
     leave the catalog."""
-    resting = sum(1 << index for index, until in state.resting if until > now)
+    resting = sum([1 << index for index, until in state.resting if until > now])
     return catalog.permitted(state, state.waiting & ~resting, now)
 
 
@@ -86,13 +86,14 @@ def next_host(state: State, now: float = math.inf) -> int | None:
 
     Going back the last one comes first. A host that is away already takes nothing more away.
     """
+    if not state.waiting:
+        return None
     if room(state) <= 0:
-        return _first(state, rested(state, now) & state.astray)
+        return _first_astray(state, now)
     counts, domains = away_by_domain(state), state.course.domains
     asked = {domain: domain_has_room(state, counts, domain) for domain in sorted(counts)}
     if len(counts) >= domains_at_once(state) and not any(asked.values()):
-        # found without looking at every waiting host
-        return _first(state, rested(state, now) & state.astray)
+        return _first_astray(state, now)  # found without looking at every waiting host
     for index in _in_order(state, rested(state, now)):
         if state.astray >> index & 1:
             return index
@@ -108,8 +109,11 @@ def _in_order(state: State, hosts: int) -> Iterator[int]:
     return members(hosts) if state.direction == "forward" else newest_first(hosts)
 
 
-def _first(state: State, hosts: int) -> int | None:
-    return next(_in_order(state, hosts), None)
+def _first_astray(state: State, now: float) -> int | None:
+    """The first waiting host that is away already."""
+    if not state.astray & state.waiting:
+        return None
+    return next(_in_order(state, rested(state, now) & state.astray), None)
 
 
 def domain_has_room(state: State, counts: Counter[int], domain: int) -> bool:
@@ -138,8 +142,10 @@ def too_many_failures(state: State) -> str | None:
     those tried so far the first one would be all of them, and of all hosts a share is used up only
     when hundreds have failed. Going back any failure of a host that is to go back is one too many.
     """
-    caps = caps_now(state)
     count = (state.failed | state.blocked).bit_count()
+    if not count and not state.consecutive_failures:
+        return None  # no limit is below that
+    caps = caps_now(state)
     if state.direction == "back":
         count = ((state.failed | state.blocked) & state.take_back).bit_count()
         return f"{count} failed on the way back, none is allowed" if count else None

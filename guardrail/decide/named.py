@@ -22,8 +22,11 @@ MOST_NAMED = 1_000
 
 def held_hosts(state: State) -> int:
     """The hosts that a hold is about."""
-    held = {index for hold in state.holds for index in hold.hosts}
-    return sum(1 << index for index in held)
+    held = 0
+    for hold in state.holds:
+        for index in hold.hosts:
+            held |= 1 << index
+    return held
 
 
 def needy(state: State) -> int:
@@ -33,7 +36,7 @@ def needy(state: State) -> int:
 
 def named(state: State) -> int:
     """The hosts that are known by name."""
-    return sum({1 << known.index for known in state.exceptional})
+    return sum({1 << known.index for known in state.exceptional}) if state.exceptional else 0
 
 
 def unnamed(state: State) -> int:

@@ -101,7 +101,7 @@ def waiting_points(state: State) -> tuple[str, ...]:
 
 def next_end(state: State) -> float | None:
     """When the first of them ends; None: there is none."""
-    return min((each.until for each in state.overrides), default=None)
+    return min([each.until for each in state.overrides]) if state.overrides else None
 
 
 # ---------------------------------------------------------------- in words

@@ -34,6 +34,8 @@ def wanted(state: State, point: ApprovalPoint) -> int:
 
 def consents(state: State, point: ApprovalPoint) -> tuple[str, ...]:
     """The distinct people whose consent counts at that point, sorted."""
+    if not state.approved:
+        return ()
     signed = needs_signature(point)
     given = [a for a in state.approved if a.point == point.point and (a.verified or not signed)]
     people = {approved.by for approved in given}

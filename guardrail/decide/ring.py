@@ -86,7 +86,7 @@ def seen(state: State, event: FleetSeen) -> State:
         fresh=_fresh_others(known, told),
         taken_at=event.at if taken else known.taken_at,
     )
-    catalog = dataclasses.replace(state.catalog, ring=ring)
+    catalog = state.catalog if ring == known else dataclasses.replace(state.catalog, ring=ring)
     return replace(state, serving=serving, fresh=fresh, catalog=catalog)
 
 

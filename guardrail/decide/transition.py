@@ -92,12 +92,26 @@ def decide(state: State, event: Event) -> Decision:
         return Decision(state)
     known = LEARN[event.kind](overriding.expire(state, event.at), event)
     after, actions = advance(look(known, event.at), event.at)
-    if after.watch_turn != state.watch_turn and not after.finished:
-        actions = (Watch(after.watch_turn), *actions)
-    actions = (*actions, *leasing.action(state, after), *tighten.action(state, after))
-    actions = (*actions, *still_true.action(state, after), *observing.action(state, after))
-    actions = (*actions, *leading.action(state, after))
+    if after is not state:
+        actions = (*_watch(state, after), *actions, *_follow(state, after))
     return Decision(after, actions, wake_at(after, event.at))
+
+
+def _watch(before: State, after: State) -> tuple[Watch, ...]:
+    """Gates are watched anew."""
+    anew = after.watch_turn != before.watch_turn and not after.finished
+    return (Watch(after.watch_turn),) if anew else ()
+
+
+def _follow(before: State, after: State) -> tuple[Action, ...]:
+    """What each part of what is known asks for, when it has come to differ."""
+    return (
+        *leasing.action(before, after),
+        *tighten.action(before, after),
+        *still_true.action(before, after),
+        *observing.action(before, after),
+        *leading.action(before, after),
+    )
 
 
 def look(state: State, now: float) -> State:
@@ -130,12 +144,12 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
     """One step as far as it goes now: at most one wave ends, any number of hosts begin."""
     if state.phase != "running":
         return state, ()
-    abort = state.hold(holds.ABORT)
-    if abort is not None and not state.in_flight:
-        return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
-    if binding(state):
-        state = replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1)
-        return tighten.stale(state), ()
+    if state.holds:
+        abort = state.hold(holds.ABORT)
+        if abort is not None and not state.in_flight:
+            return finish(state, now, "aborted", (*abort.reasons, in_words(state)))
+        if binding(state):
+            return tighten.stale(back_to_baking(state)), ()
     if state.step == "baking":
         state = bake(state, now)
         if not is_baked(state):
@@ -145,6 +159,14 @@ def advance(state: State, now: float) -> tuple[State, tuple[Action, ...]]:
 
 
 # ---------------------------------------------------------------- baking
+
+
+def back_to_baking(state: State) -> State:
+    """What a hold does: a bake begins anew after it, and changed hosts are read anew."""
+    begun = state.step == "changing" or state.baked or state.baking_since is not None
+    if not begun and state.true_wave < 0:
+        return state  # it holds since an earlier event: a copy of the state is not for nothing
+    return replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1)
 
 
 def bake(state: State, now: float) -> State:
@@ -307,7 +329,7 @@ def wake_at(state: State, now: float) -> float | None:
     if state.phase != "running":
         return None
     moments = [*_moments(state), *_edges(state, now), *catalog_holds.moments(state, now)]
-    return min((at for at in moments if at is not None and at > now), default=None)
+    return min([at for at in moments if at is not None and at > now], default=None)
 
 
 def _edges(state: State, now: float) -> tuple[float | None, ...]:
@@ -318,14 +340,15 @@ def _edges(state: State, now: float) -> tuple[float | None, ...]:
 
 def _moments(state: State) -> list[float | None]:
     moments: list[float | None] = [limits.next_begin_at(state) if state.waiting else None]
-    moments += [*(until for _, until in state.resting), state.reread_at, state.observe_at]
-    moments += [state.leader_again]
-    moments += freeze_holds.moments(state)
+    moments += [state.reread_at, state.observe_at, state.leader_again]
     moments += [leasing.give_back_at(state), overrides.next_end(state)]
+    moments += freeze_holds.moments(state)
+    if state.resting:
+        moments += [until for _, until in state.resting]
     if state.baking_since is not None:
         moments.append(state.baking_since + bake_needed(state) - state.baked)
     for rule, watched in zip(state.course.gates, state.watched, strict=True):
         moments.append(holds.evidence_due(rule, watched))
-        if state.hold(f"gate:{rule.name}") or state.hold(f"evidence:{rule.name}"):
+        if holds.of_gate(state, rule):
             moments.append(holds.good_again_at(rule, watched))
     return moments

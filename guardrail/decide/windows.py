@@ -14,6 +14,7 @@ Going back keeps to windows that say `rollback: same`; of the others it is only 
 from guardrail.decide.calendar import (
     closed_at,
     closing,
+    ended_by,
     first_fit,
     fits,
     known_until,
@@ -35,7 +36,8 @@ BY_A_PERSON = "a person: abort, and plan again"
 def host_seconds(course: Course | Plan) -> float:
     """Seconds that must be open when a host begins: its change and its warm-up at the longest, and
     the bake."""
-    return change_seconds(course) + course.budget.warm_within + course.bake_for
+    warm = 0.0 if isinstance(course, Course) else course.budget.warm_within
+    return course.host_timeout + warm + course.bake_for
 
 
 def change_seconds(course: Course | Plan) -> float:
@@ -162,7 +164,7 @@ def _opening(course: Course | Plan, now: float, need: float, *, back: bool) -> s
     fit = first_fit(calendar, now, need, back=back)
     if fit is None:
         return f"{BY_A_PERSON}: it is not open for long enough before {_end(calendar)}"
-    one = next((one for one in calendar.closed if one.opens_at == fit), None)
+    one = ended_by(calendar, fit)
     return f"the windows open {'now' if one is None else f'at {opens(calendar, one)}'}"
 
 

@@ -99,7 +99,7 @@ class Budget:
     @property
     def warm_within(self) -> float:
         """The most seconds that a host may take to be warm."""
-        return max((rule.within for rule in self.warm), default=0.0)
+        return max([rule.within for rule in self.warm], default=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class Exceeding:
     def goes_on(self, at: float) -> None:
         """Time has passed."""
         self.at = at
+        if not self.known:
+            return
         ended = [limit for limit, (_, until, _) in self.known.items() if until <= at]
         for limit in ended:
             self._ends(limit, self.known[limit][1])
@@ -78,6 +80,8 @@ class Exceeding:
 
     def sees(self, down: tuple[int, ...]) -> None:
         """So many hosts of each domain are down since before the operation."""
+        if down is self.down:
+            return
         self.down = down
         self.least_down = tuple(map(min, down, self.least_down))
 

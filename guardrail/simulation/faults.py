@@ -945,7 +945,7 @@ _ROWS: dict[str, list[tuple[str, Any, str, Callable[..., Any]]]] = {
         ("holds that nothing ends", holds, "raise_hold", without_end),
         ("gates without readings", holds, "raise_hold", without_readings),
         ("an end without reasons", transition, "finish", end_without_reasons),
-        ("a sentence without the holds", rules_holds, "sentence", sentence_without_holds),
+        ("a sentence without the holds", explain, "sentence", sentence_without_holds),
         ("retry is always advised", explain, "command_for", always_retry),
         ("resume is always advised", explain, "command_for", always_resume),
     ],

@@ -6,7 +6,7 @@ with it, so a fault in the engine's own book-keeping does not hide itself.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -76,7 +76,6 @@ class Record:
     exceeding: Exceeding = field(init=False)
     acceptors: set[str] = field(default_factory=set)
     retried: list[int] = field(default_factory=list)
-    again: set[int] = field(default_factory=set)
     turned: str = ""
     turned_at: float | None = None
     gone_back: bool = False
@@ -109,16 +108,20 @@ class Record:
         due = self.next_due()
         late = due is not None and max(due, self.excused) < event.at - EXACT
         self.missed = due if late else None
-        self.at, self.retried, self.again, self.turned = event.at, [], set(), ""
+        self.at, self.retried, self.turned = event.at, [], ""
         self.vouched_start = self.exceeding.vouched_start = bool(moment.state.asked_by.key)
         self.exceeding.goes_on(event.at)
         self.books.at = event.at
         self._learn(event)
-        self._leaves_a_bad_version()
-        self._must_show(moment.state.course.budget.warm)
+        if self.direction == "back":
+            self._leaves_a_bad_version()
+        if moment.state.course.budget.warm is not self.books.warm:
+            self._must_show(moment.state.course.budget.warm)
         self.exceeding.sees(self.books.before)
-        self.exceeding.settle(self.away(), bool(self.open))
-        self._gate_holds_end()
+        if self.exceeding.over:
+            self.exceeding.settle(self.away(), bool(self.open))
+        if self.gate_holds:
+            self._gate_holds_end()
         self._turn_by_policy()
         self.wave, self.waves = moment.state.wave, moment.state.course.waves
 
@@ -141,9 +144,9 @@ class Record:
             self._watch_again(self.at)
 
     def _learn(self, event: Any) -> None:
-        learn = getattr(self, f"_on_{event.kind}", None)
+        learn = LEARN.get(event.kind)
         if learn is not None:
-            learn(event)
+            learn(self, event)
 
     def _on_host_answered(self, event: HostAnswered) -> None:
         if self.open.get(event.index, (0, ""))[0] == event.turn:
@@ -160,9 +163,6 @@ class Record:
 
     def _on_fleet_seen(self, event: FleetSeen) -> None:
         self.books.sees(event, self.watch_turn, self.ours())
-
-    def _on_commanded(self, event: Commanded) -> None:
-        self._said(event)
 
     def _on_started(self, event: Any) -> None:
         if not self.running:
@@ -249,9 +249,10 @@ class Record:
 
     def binding_gates_pass(self) -> bool:
         """Whether each gate that may stand in the way passes."""
-        rules = self.course.gates
-        passing = all(self.verdicts[r.name][0] == "pass" for r in rules if self.binds(r))
-        return passing and self.books.good
+        for rule in self.course.gates:
+            if self.verdicts[rule.name][0] != "pass" and self.binds(rule):
+                return False
+        return self.books.good
 
     def holds_back(self, name: str) -> bool:
         """Whether a hold of that name stands in the way of the present direction."""
@@ -262,22 +263,24 @@ class Record:
             return any(self.binds(rule) for rule in self.course.gates if rule.name == about)
         return kind not in ("approval", "policy")
 
-    def missing_from(self) -> Iterator[tuple[str, float]]:
+    def missing(self) -> list[tuple[str, float]]:
         """When missing evidence must be held, by gate."""
+        found: list[tuple[str, float]] = []
         if self.books.silent_since is not None:
-            yield "catalog", self.books.silent_since + self.course.budget.grace
+            found.append(("catalog", self.books.silent_since + self.course.budget.grace))
         for rule in self.course.gates:
             verdict, since = self.verdicts[rule.name]
             if verdict is None:
-                yield rule.name, since + rule.first_within
+                found.append((rule.name, since + rule.first_within))
             elif verdict == "inconclusive":
-                yield rule.name, since + rule.grace
+                found.append((rule.name, since + rule.grace))
+        return found
 
     def next_due(self) -> float | None:
         """The next time at which time alone must raise a hold; None: there is none."""
         if not self.running:
             return None
-        return min((at for _, at in self.missing_from() if at > self.at), default=None)
+        return min([at for _, at in self.missing() if at > self.at], default=None)
 
     # ------------------------------------------------------------ hosts
 
@@ -339,11 +342,12 @@ class Record:
 
     def away(self) -> set[int]:
         """The hosts that are, or may be, not serving because of this operation."""
-        kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
-        return self.open.keys() | kept | self.astray
+        return self.open.keys() | self.lost()
 
     def lost(self) -> set[int]:
         """Hosts that answered badly, and have not answered well since."""
+        if not self.stuck:
+            return set(self.astray)
         kept = {i for i, outcome in self.stuck.items() if outcome in ("failed", "unknown")}
         return kept | self.astray
 
@@ -353,6 +357,8 @@ class Record:
 
     def silent(self) -> set[int]:
         """Hosts that must be named by a hold."""
+        if not self.stuck:
+            return set()
         return {i for i, outcome in self.stuck.items() if outcome in ("unknown", "credentials")}
 
     def caps(self) -> Caps:
@@ -369,6 +375,8 @@ class Record:
 
     def too_many_failures(self) -> bool:
         """Whether failures must hold."""
+        if not self.stuck and not self.row:
+            return False  # nothing has failed, and no limit is below that
         if self.direction == "back":
             return self.failures() > 0
         caps = self.exceeding.caps(self.at)
@@ -397,7 +405,7 @@ class Record:
 
     def _leaves_a_bad_version(self) -> None:
         """Asked to go back, with no host asked yet, nothing in flight, and the version to blame."""
-        waits = self.direction == "back" and not self.gone_back and not self.open
+        waits = not self.gone_back and not self.open
         if waits and not self.bad_version and self.answered_at is not None:
             left = self.books.by_itself(self.answered_at + 2.0)
             cold = {one.index for one in left if one.at > self.at - self._cold_for()}
@@ -534,25 +542,27 @@ class Record:
 
     def must_hold(self) -> set[str]:
         """The names of the holds that must stand now, but for those of silent hosts."""
-        names = {f"operator:{by}" for by in self.paused}
-        names |= {f"gate:{gate}" for gate in self.gate_holds}
-        names |= {f"evidence:{gate}" for gate, at in self.missing_from() if self.at >= at}
+        names = {f"evidence:{gate}" for gate, at in self.missing() if self.at >= at}
+        names.update([f"operator:{by}" for by in self.paused])
+        names.update([f"gate:{gate}" for gate in self.gate_holds])
         if self.too_many_failures():
             names.add("limit:failures")
         if self.aborting:
             names.add("abort")
         if self.unwritten:
             names.add("journal")
-        names |= self.books.must_hold(self.ours())
+        if self.course.budget.follow or self.course.budget.churn:
+            # Whose they are is asked only of hosts that are down.
+            names |= self.books.must_hold(self.ours() if self.books.down else set())
         if self.exceeding.over:
             names.add("override")
-        if self.unread or "silent" in self.stuck.values():
+        if self.unread or (self.stuck and "silent" in self.stuck.values()):
             names.add("reread")
-        if "reverted" in self.stuck.values():
+        if self.stuck and "reverted" in self.stuck.values():
             names.add("reverted")
         if self.moved or self.unlooked:
             names.add("plan")
-        if self.direction == "forward":
+        if self.direction == "forward" and self.course.approvals:
             names |= self._wanted_approvals()
         return names
 
@@ -566,3 +576,20 @@ class Record:
             if self.wave >= point.wave and len(given) < point.count + anybody:
                 names.add(f"approval:{point.point}")
         return names
+
+
+LEARN: dict[str, Callable[[Record, Any], None]] = {
+    "started": Record._on_started,
+    "host_answered": Record._on_host_answered,
+    "host_warming": Record._on_host_warming,
+    "gate_judged": Record._on_gate_judged,
+    "watcher_lost": Record._on_watcher_lost,
+    "watch_again": Record._on_watch_again,
+    "fleet_seen": Record._on_fleet_seen,
+    "drained": Record._on_drained,
+    "journal_said": Record._on_journal_said,
+    "hosts_read": Record._on_hosts_read,
+    "plan_observed": Record._on_plan_observed,
+    "commanded": Record._said,
+}
+"""What each kind of event tells; the others tell the record nothing."""

@@ -193,7 +193,7 @@ class RingBooks:
         self.fresh, self.fresh_others = fresh & self.serving, others & self.others
 
     def _hosts(self, number: str) -> set[int]:
-        return {i for i in range(self.course.hosts) if int(number, 16) >> i & 1}
+        return set(members(int(number, 16)))
 
     def baked(self, lost: Collection[int], warm: Collection[WarmRule]) -> None:
         """A bake is over: who serves is warm, unless a gate has to show it."""

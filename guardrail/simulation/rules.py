@@ -52,6 +52,12 @@ RULES: tuple[type[Rule], ...] = (
 )
 """All rules, in the order in which they look at a moment: the most particular one speaks first."""
 
+LOOKS = {
+    rule: [name for name in ("observe", "asks") if getattr(rule, name) is not getattr(Rule, name)]
+    for rule in RULES
+}
+"""What each of them looks at moments with."""
+
 
 @dataclass(slots=True)
 class Referee:
@@ -65,20 +71,29 @@ class Referee:
     only: Collection[str] | None = None
     record: Record = field(init=False)
     rules: tuple[Rule, ...] = field(init=False)
+    looks: tuple[Callable[[Seen], None], ...] = field(init=False)
+    looks_when_asked: tuple[Callable[[Seen], None], ...] = field(init=False)
     before: State | None = None
 
     def __post_init__(self) -> None:
         self.record = Record(self.course, self.name_of)
         chosen = [rule for rule in RULES if self.only is None or rule.name in self.only]
-        self.rules = tuple(rule(self.course) for rule in chosen)
+        self.rules = tuple(rule(self.course) for rule in chosen if rule.concerns(self.course))
+        self.looks = self._looks("observe")
+        self.looks_when_asked = self._looks("observe", "asks")
+
+    def _looks(self, *names: str) -> tuple[Callable[[Seen], None], ...]:
+        """What the rules look with, in their order, without those that have nothing to look at."""
+        own = [(rule, name) for rule in self.rules for name in names if name in LOOKS[type(rule)]]
+        return tuple([getattr(rule, name) for rule, name in own])
 
     def observe(self, moment: Moment) -> None:
         """One moment more; raises Broken."""
         self.record.observe(moment)
         seen = Seen(self.before, moment, self.record)
         try:
-            for rule in self.rules:
-                rule.observe(seen)
+            for look in self.looks_when_asked if seen.asked else self.looks:
+                look(seen)
         except Broken as broken:
             broken.at = moment.event.at
             raise

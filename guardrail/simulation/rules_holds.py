@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from guardrail.decide.commands import refusal
-from guardrail.decide.explain import advice, explain, first_hold, sentence
+from guardrail.decide.explain import explain, first_hold
 from guardrail.model.operation import (
     Commanded,
     Event,
+    Hold,
     State,
 )
 from guardrail.model.plan import Course
@@ -31,10 +32,10 @@ class NoStartUnderHold(Rule):
 
     def observe(self, seen: Seen) -> None:
         record, state = seen.record, seen.state
-        holding = [h.name for h in state.holds if record.holds_back(h.name)]
-        self.check(not (seen.asked and holding), "asked to begin under", holding)
-        self.check(not (seen.asked and record.draining), "asked to begin while draining")
-        if not holding:
+        if seen.asked:
+            self.check(not seen.holding, "asked to begin under", seen.holding)
+            self.check(not record.draining, "asked to begin while draining")
+        if not seen.holding:
             self.held_since = None
         elif self.held_since is None:
             self.held_since = seen.event.at
@@ -45,9 +46,12 @@ class NoStartUnderHold(Rule):
 
     def _stand(self, seen: Seen) -> None:
         record = seen.record
-        self.check(record.missed is None, "nobody looked when time was up at", record.missed)
-        missing = record.must_hold() - {hold.name for hold in seen.state.holds}
-        self.check(not missing, "not held:", sorted(missing))
+        if record.missed is not None:
+            self.broken("nobody looked when time was up at", record.missed)
+        must = record.must_hold()
+        if must:
+            missing = must - {hold.name for hold in seen.state.holds}
+            self.check(not missing, "not held:", sorted(missing))
         silent = record.silent()
         if silent:
             about = {index for hold in seen.state.holds for index in hold.hosts}
@@ -138,17 +142,17 @@ class InconclusiveNeverAdvances(Rule):
         for watched in state.watched:
             told = watched.judgement.verdict if watched.judgement else None
             known = record.verdicts[watched.gate][0]
-            self.check(told == known, f"gate {watched.gate} is {known}, taken for {told}")
-        if seen.asked or self._moved(seen):
+            if told != known:
+                self.broken(f"gate {watched.gate} is {known}, taken for {told}")
+        if not seen.passing and (seen.asked or self._moved(seen)):
             why = {gate: verdict for gate, (verdict, _) in record.verdicts.items()}
-            self.check(record.binding_gates_pass(), "went on with", why)
+            self.broken("went on with", why)
         if before is not None and not self.was_good and state.step == before.step == "baking":
             self.check(
                 state.baked <= before.baked + 1e-9, "a bake counted seconds without evidence"
             )
-        held = any(record.holds_back(hold.name) for hold in state.holds)
         flying = record.open or seen.asked
-        self.was_good = not held and not flying and record.binding_gates_pass()
+        self.was_good = seen.passing and not seen.holding and not flying
 
     def _moved(self, seen: Seen) -> bool:
         state, before = seen.state, seen.before
@@ -177,10 +181,10 @@ class ResumeBakesFirst(Rule):
         record, state, now = seen.record, seen.state, seen.event.at
         if self.good_since >= 0:
             self.baked += now - self.good_since
-        held = any(record.holds_back(hold.name) for hold in state.holds)
+        held = bool(seen.holding)
         moved = seen.before is not None and seen.before.wave != state.wave
         self.must_bake = self.must_bake or held or moved or bool(record.turned)
-        quiet = not held and not record.open and record.binding_gates_pass()
+        quiet = seen.passing and not held and not record.open
         if held or record.turned:
             self.baked = 0.0
         if seen.asked:
@@ -220,33 +224,37 @@ class Explained(Rule):
         if now == self.last:
             return
         for hold in state.holds:
-            reasons = bool(hold.reasons) and all(reason.strip() for reason in hold.reasons)
-            self.check(reasons and hold.clears, "a hold without reasons or end:", hold.name)
-            if hold.name.startswith("gate:"):
-                readings = hold.judgement.readings if hold.judgement else ()
-                self.check(readings, "no readings behind", hold.name)
+            self._reasons(hold)
         said, self.last = self.last, now
         if said and _but_for_reasons(said) == _but_for_reasons(now):
             return
-        self._sentence(seen)
-        self.check(explain(state), "nothing is explained")
-        if not state.finished and any(seen.record.holds_back(h.name) for h in state.holds):
-            self._advice_is_taken(state, seen.event.at)
+        told = explain(state)  # the sentence comes first, and what is advised last
+        self.check(told, "nothing is explained")
+        self._sentence(seen, told[0].removeprefix(f"{state.name}: ").removesuffix("."))
+        if seen.holding and not state.finished:
+            self._advice_is_taken(state, seen.event.at, told[-1])
         self.check(state.finish_reasons or not state.finished, "an end without reasons")
 
-    def _sentence(self, seen: Seen) -> None:
-        state, text = seen.state, sentence(seen.state)
+    def _reasons(self, hold: Hold) -> None:
+        if not hold.clears or not hold.reasons or not all(map(str.strip, hold.reasons)):
+            self.broken("a hold without reasons or end:", hold.name)
+        if hold.name.startswith("gate:"):
+            readings = hold.judgement.readings if hold.judgement else ()
+            self.check(readings, "no readings behind", hold.name)
+
+    def _sentence(self, seen: Seen, text: str) -> None:
+        state = seen.state
         if state.finished or state.phase == "planned":
             return
         for hold in state.holds:
-            named = hold.name in text or not seen.record.holds_back(hold.name)
-            self.check(named, f"{hold.name} is not in the sentence:", text)
+            if hold.name not in text and hold.name in seen.holding:
+                self.broken(f"{hold.name} is not in the sentence:", text)
 
-    def _advice_is_taken(self, state: State, now: float) -> None:
+    def _advice_is_taken(self, state: State, now: float, command: str) -> None:
         """The command that is advised would not be refused, said by somebody it is meant for."""
-        if advice(state)[-1] == "guardrail freeze status":
+        if command == "guardrail freeze status":
             return
-        words = advice(state)[-1].removeprefix("guardrail rollout ").split()
+        words = command.removeprefix("guardrail rollout ").split()
         verb, name, rest = words[0], words[1], words[2:]
         self.check(name == state.name, "advice for another operation:", name)
         if verb == "explain":

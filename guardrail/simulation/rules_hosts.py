@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from typing import ClassVar
 
 from guardrail.decide.bits import members
 from guardrail.decide.explain import explain
@@ -31,8 +32,11 @@ class OneChangePerHost(Rule):
         self.began: set[int] = set()
 
     def observe(self, seen: Seen) -> None:
-        self.allowed.update(seen.record.retried)
-        again = seen.record.must_not_be_asked() if seen.asked else set()
+        if seen.record.retried:
+            self.allowed.update(seen.record.retried)
+
+    def asks(self, seen: Seen) -> None:
+        again = seen.record.must_not_be_asked()
         for act in seen.asked:
             self.check(act.index not in again, f"host {act.index} was asked again by itself")
             self.check(act.turn > self.last_turn, f"turn {act.turn} was given twice")
@@ -88,7 +92,7 @@ class NoLoop(Rule):
     """At most one turn round, for a reason that counts, and never back again."""
 
     name = "no_loop"
-    SETS = ("take_back",)
+    ENDS: ClassVar[dict[str, Direction]] = {"completed": "forward", "rolled_back": "back"}
 
     def __init__(self, course: Course) -> None:
         super().__init__(course)
@@ -100,12 +104,12 @@ class NoLoop(Rule):
             self.turns += 1
             self.check(state.direction == "back", "turned forward again")
             self.check(self.turns == 1, "turned round twice")
-        same = state.direction == record.direction
-        self.check(same, f"goes {state.direction}, and should go {record.direction}")
+        if state.direction != record.direction:
+            self.broken(f"goes {state.direction}, and should go {record.direction}")
         for act in seen.asked:
             self.check(act.direction == record.direction, f"host {act.index} goes {act.direction}")
-        ends = {"completed": "forward", "rolled_back": "back"}.get(state.phase, record.direction)
-        self.check(ends == record.direction, f"{state.phase} while going {record.direction}")
+        if self.ENDS.get(state.phase, record.direction) != record.direction:
+            self.broken(f"{state.phase} while going {record.direction}")
 
     def begun(self, begun: Begun, record: Record, state: State) -> None:
         flight = record.open.get(begun.index)
@@ -166,8 +170,7 @@ class StillTrue(Rule):
             self.check(self.true, "went on without reading changed hosts again")
         for read in seen.moment.reads:
             self._asks(read, seen)
-        held = any(seen.record.holds_back(hold.name) for hold in seen.state.holds)
-        self.true = self.true and not held and not seen.asked
+        self.true = self.true and not seen.holding and not seen.asked
 
     def _plan(self, seen: Seen) -> None:
         """After a long hold no host is asked before the plan was compared with the world."""
@@ -178,11 +181,10 @@ class StillTrue(Rule):
         said = event.kind == "commanded" and event.verb == "resume" and event.over == "plan"
         if looked or (said and not record.moved):
             self.outdated = False
-        forward = record.direction == "forward"
-        wrong = seen.asked and self.outdated and forward
-        self.check(not wrong, "asked after a long hold, and nobody had looked at the plan again")
+        if seen.asked and self.outdated and record.direction == "forward":
+            self.broken("asked after a long hold, and nobody had looked at the plan again")
         begun = seen.state.phase != "planned"  # before that the plan has just been made
-        held = begun and any(record.holds_back(hold.name) for hold in seen.state.holds)
+        held = begun and bool(seen.holding)
         self.held_since = (event.at if since is None or said else since) if held else None
 
     def _told(self, event: HostsRead) -> None:

@@ -34,12 +34,12 @@ class LimitsHold(Rule):
             why = record.exceeding.exceeded(record.away(), begun.at - LATE, least)
             self.check(not why, f"host {begun.index} began: {why}")
 
-    def observe(self, seen: Seen) -> None:
+    def asks(self, seen: Seen) -> None:
         for _ in seen.asked:
             if seen.record.direction == self.direction:
                 self._paced(seen)
             self.last = seen.event.at
-        if seen.asked and seen.record.direction == self.direction:
+        if seen.record.direction == self.direction:
             self._within(seen)
 
     def _paced(self, seen: Seen) -> None:
@@ -106,14 +106,13 @@ class ChurnHolds(Rule):
         super().__init__(course)
         self.left: list[float] = []
 
-    def observe(self, seen: Seen) -> None:
+    def asks(self, seen: Seen) -> None:
         books, turns = seen.record.books, {turn for turn, _ in seen.record.open.values()}
-        known = books.good or not seen.asked
-        self.check(known, "asked while nobody knows who left the catalog")
+        self.check(books.good, "asked while nobody knows who left the catalog")
         asked = [act for act in seen.asked if self.leaves(act.index)]
-        for limit in self.course.budget.churn:
+        for limit in self.course.budget.churn if asked else ():
             count = books.count(limit, turns) + len(asked)
-            self.check(not asked or count <= limit.departures, f"{count} may leave, not {limit}")
+            self.check(count <= limit.departures, f"{count} may leave, not {limit}")
 
     def begun(self, begun: Begun, record: Record, state: State) -> None:
         if not self.leaves(begun.index):
@@ -147,6 +146,9 @@ class ColdHolds(Rule):
             self._baked(record)
         if not self.course.bake_for and not record.open and (moved or self._had_to(seen)):
             self._baked(record)
+
+    def asks(self, seen: Seen) -> None:
+        record = seen.record
         ring, known = record.books.ring, record.books.cold
         cold = known | {act.index for act in seen.asked}
         new = {act.index for act in seen.asked if ring.taking(act.index, known)}
@@ -177,15 +179,16 @@ class RollbackObeysLimits(LimitsHold):
     direction: Direction = "back"
 
     def observe(self, seen: Seen) -> None:
-        super().observe(seen)
-        record = seen.record
-        if seen.asked and record.direction == "back":
-            self.check(record.binding_gates_pass(), "went back though a safety gate does not pass")
-            if not record.gone_back:
-                self._recovered(record)
-            self._newest_first(seen)
         if seen.state.phase == "rolled_back":
-            self.check(record.scope == "all", "ended after one wave: it has to hold there")
+            self.check(seen.record.scope == "all", "ended after one wave: it has to hold there")
+
+    def asks(self, seen: Seen) -> None:
+        super().asks(seen)
+        if seen.record.direction == "back":
+            self.check(seen.passing, "went back though a safety gate does not pass")
+            if not seen.record.gone_back:
+                self._recovered(seen.record)
+            self._newest_first(seen)
 
     def _recovered(self, record: Record) -> None:
         for rule in self.course.gates:

@@ -24,29 +24,35 @@ class PoliciesTighten(Rule):
         super().__init__(course)
         self.told = False
         self.strictest = course.caps
+        self.compared = (course.caps, self.strictest)
         self.was_changing = False
         self.said: list[Merged] = []
 
+    @classmethod
+    def concerns(cls, course: Course) -> bool:
+        return course.merges
+
     def observe(self, seen: Seen) -> None:
-        if not self.course.merges:
-            return
         event, state = seen.event, seen.state
         if event.kind == "policy_merged" and seen.before is not None:
             self._heard(event, seen.before, seen.record.direction)
         self._strict(state.course.caps)
         self._recut(seen)
         self._warmed(seen)
-        self.check(not seen.asked or self.told, "asked to begin before the policies were merged")
+        if seen.asked:
+            self.check(self.told, "asked to begin before the policies were merged")
+            self._within(seen)
+        ended = self.was_changing and state.step == "baking"
+        self.told = self.told and not seen.holding and not ended
+        self.was_changing = state.step == "changing"
+
+    def _within(self, seen: Seen) -> None:
         before = set(seen.record.away())
         more = {act.index for act in seen.asked} - before  # one that is away takes nothing away
-        if more and not state.overrides:
+        if more and not seen.state.overrides:
             down = sum(seen.record.books.before)
             gone, most = len(before | more), self.strictest.unavailable - down
             self.check(gone <= max(1, most), f"{gone} hosts away, {most} allowed by now")
-        held = any(seen.record.holds_back(hold.name) for hold in state.holds)
-        ended = self.was_changing and state.step == "baking"
-        self.told = self.told and not held and not ended
-        self.was_changing = state.step == "changing"
 
     def _heard(self, event: PolicyMerged, before: State, direction: Direction) -> None:
         if event.turn != before.merge_turn or not before.merge_pending:
@@ -59,6 +65,9 @@ class PoliciesTighten(Rule):
             self.strictest = replace(kept, **least, pace=max(said.pace, kept.pace))
 
     def _strict(self, caps: Caps) -> None:
+        if caps is self.compared[0] and self.strictest is self.compared[1]:
+            return  # the very same two have been compared
+        self.compared = (caps, self.strictest)
         for name in (*self.SMALLER, "pace"):
             now, least = getattr(caps, name), getattr(self.strictest, name)
             self.check(now == least, f"{name} is {now:g}, and the strictest word is {least:g}")
@@ -102,7 +111,7 @@ class PoliciesTighten(Rule):
         late = [rule for rule in rules if rule not in old and rule.after != turn - 1]
         self.check(not late, "it binds hosts that were asked before, or not the next:", late)
         wanted = [rule for said in self.said for rule in said.warm]
-        for index in range(self.course.hosts):
+        for index in range(self.course.hosts) if wanted else ():
             shown = {r.gate: r for r in seen.state.course.budget.warm_rules(index, turn)}
             for rule in wanted:
                 mine = replace(rule, after=0).binds(index, turn)

@@ -23,11 +23,17 @@ class FreezesHold(Rule):
         super().__init__(course)
         self.told: tuple[Freeze, ...] = ()
 
+    @classmethod
+    def concerns(cls, course: Course) -> bool:
+        return course.freezes
+
     def observe(self, seen: Seen) -> None:
         event, state = seen.event, seen.state
         if isinstance(event, FreezesSeen) and seen.before is not None:
             current = event.turn == seen.before.watch_turn
             self.told = event.freezes if current else self.told
+        if not self.told:
+            return
         over = [one for one in self.told if one.until is not None and event.at >= one.until]
         forward = seen.record.direction == "forward"
         bind = [one for one in self.told if one not in over and (forward or one.binds_back)]
@@ -37,7 +43,7 @@ class FreezesHold(Rule):
         self.check(not (seen.asked and bind), "asked to begin while it is frozen")
 
     def begun(self, begun: Begun, record: Record, state: State) -> None:
-        if not self.course.freezes or begun.index not in record.open:
+        if begun.index not in record.open:
             return
         forward = record.open[begun.index][1] == "forward"
         ice = [one for one in record.places.ice if one.stands(begun.at, after=AGE + LATE)]
@@ -55,9 +61,11 @@ class WindowsHold(Rule):
         super().__init__(course)
         self.quiet_since: float | None = None
 
+    @classmethod
+    def concerns(cls, course: Course) -> bool:
+        return course.calendar is not None
+
     def observe(self, seen: Seen) -> None:
-        if self.course.calendar is None:
-            return
         record, now = seen.record, seen.event.at
         closed = self.closed(now, record.direction)
         self.check(not (seen.asked and closed), "asked to begin though", closed)
@@ -65,11 +73,11 @@ class WindowsHold(Rule):
         if closed and seen.state.phase == "running" and record.direction == "forward":
             self.check(standing or not record.waits(), "not held though", closed)
         if standing and seen.before is not None:
-            nothing = record.direction == "back" and not self.course.calendar.binds_back
+            calendar = self.course.calendar
+            nothing = record.direction == "back" and not (calendar and calendar.binds_back)
             self.check(not nothing, "holds going back, and is only to be told")
         self._peak(seen)
-        held = any(record.holds_back(hold.name) for hold in seen.state.holds)
-        if held or record.open or seen.asked:
+        if seen.holding or record.open or seen.asked:
             self.quiet_since = None
         elif self.quiet_since is None:
             self.quiet_since = now
@@ -81,8 +89,10 @@ class WindowsHold(Rule):
             return ""
         done = at + self.course.host_timeout + self.course.bake_for
         for one in calendar.closed:
+            if one.closes_at > done:
+                break  # they are in order of begin
             binds = direction == "forward" or calendar.rules[one.by].binds_back
-            if binds and one.closes_at <= done and at < one.opens_at:
+            if binds and at < one.opens_at:
                 return f"closed from {one.closes_at:g} to {one.opens_at:g} s"
         return "" if done < calendar.known_until else "nothing more is known"
 

@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from guardrail.decide import bits
 from guardrail.model.budget import Budget, ChurnLimit, ColdLimit, Departure, Fallen, WarmRule
 from guardrail.model.common import Origin
 from guardrail.model.operation import FleetSeen, HostAnswered, HostWarming
@@ -145,13 +146,15 @@ def tell(world: Any, running: Any, watching: Any, *, again: bool = True) -> None
         world._tell(running, lambda at: FleetSeen(at, turn, "it is silent"))
         return
     service.index += 1
-    down, left = service.down(world.now), tuple(service.untold)
-    new = [index for index in range(course.hosts) if (down & ~service.known) >> index & 1]
-    fallen = tuple(Fallen(world.now, i, host_name(i), "not in the catalog") for i in new)
+    down, left, index = service.down(world.now), tuple(service.untold), service.index
+    new = bits.members(down & ~service.known)
+    fallen = tuple([Fallen(world.now, i, host_name(i), "not in the catalog") for i in new])
     service.untold, service.known = [], down
     still, ring = service.still(course), service.ring.report() if service.ring else None
-    seen = FleetSeen(world.now, turn, "", service.index, left, f"{down:x}", fallen, still, ring)
-    world._tell(running, lambda at: replace(seen, at=at))
+    world._tell(
+        running,
+        lambda at: FleetSeen(at, turn, "", index, left, f"{down:x}", fallen, still, ring),
+    )
     if down and again:
         world.at(world.now + TOLD_AGAIN, partial(tell, world, running, watching, again=False))
 
@@ -332,7 +335,7 @@ class Books:
         self.ring.sees(event)
         self.told, self.silent_since = True, None
         self.good_since = event.at if self.good_since is None else self.good_since
-        shown = {i for i in range(self.course.hosts) if int(event.down, 16) >> i & 1}
+        shown = set(bits.members(int(event.down, 16)))
         fresh = {i for i, at in self.answered_at.items() if event.at <= at + SETTLES}
         self.down = shown - fresh
         self.without &= self.down
@@ -385,9 +388,10 @@ class Books:
     def count(self, limit: ChurnLimit, open_turns: set[int], *, seen: bool = False) -> int:
         """How many departures count against a limit now."""
         since = self.at - limit.per + NEAR
+        recent = [one for one in self.left if one.at > since or one.turn in open_turns]
         return sum(
-            one.at > since or (not one.seen and one.turn in open_turns)
-            for one in self.left
+            one.at > since or not one.seen
+            for one in recent
             if (one.seen or not seen) and not (one.by_itself and one.index in self.excused)
         )
 
@@ -421,14 +425,18 @@ class Books:
 
     def alarming(self, ours: set[int]) -> bool:
         """Whether hosts that are down must hold."""
-        spans, falls = self.course.budget.critical, self.course.budget.falls
-        hot = {i for begin, end in spans for i in range(begin, end)}
-        # Changed between half an hour and an hour ago it may hold, too.
-        hot |= {i for i, at in self.answered_at.items() if self.at < at + LATELY}
-        own = self.excused
+        own, falls = self.excused, self.course.budget.falls
         recent = [at for at, i in self.fell if at > self.at - HOUR + NEAR and i not in own]
-        many = bool(falls) and len(recent) >= falls
-        return bool((self.down - ours - self.without - own) & hot) or many
+        if falls and len(recent) >= falls:
+            return True
+        down = self.down - ours - self.without - own
+        return bool(down) and not down.isdisjoint(self._hot())
+
+    def _hot(self) -> set[int]:
+        """Hosts that hold at once when they are down."""
+        hot = {i for begin, end in self.course.budget.critical for i in range(begin, end)}
+        # Changed between half an hour and an hour ago it may hold, too.
+        return hot | {i for i, at in self.answered_at.items() if self.at < at + LATELY}
 
     def must_hold(self, ours: set[int]) -> set[str]:
         """The holds that must stand."""

@@ -296,8 +296,8 @@ def _with_windows(dice: Random, planned: Planned) -> Planned:
         binds_back=dice.random() < 0.5, settle=dice.choice((0.0, 5.0)), peak=dice.random() < 0.4,
     )  # fmt: skip
     begins = [first + number * every for number in range(int(LAST / every))]
-    closed = tuple(Closed(begin, begin + length, 0) for begin in begins)
-    shut = tuple(Shut(one.closes_at, one.opens_at) for one in closed)
+    closed = tuple([Closed(begin, begin + length, 0) for begin in begins])
+    shut = tuple([Shut(begin, begin + length) for begin in begins])
     calendar = Calendar(LAST, (rule,), closed, shut, shut if rule.binds_back else ())
     return replace(planned, course=replace(planned.course, host_timeout=60.0, calendar=calendar))
 
@@ -413,7 +413,12 @@ def _signed(dice: Random, planned: Planned) -> Planned:
 
 def vouched(said: Commanded) -> Commanded:
     """The same with a signature."""
-    return replace(said, verified=True, key=f"SHA256:{said.by}")
+    return replace(said, verified=True, key=key_of(said.by))
+
+
+def key_of(name: str) -> str:
+    """The key that this person signs with."""
+    return f"SHA256:{name}"
 
 
 def _maybe_vouched(said: Commanded) -> Commanded:

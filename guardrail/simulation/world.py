@@ -25,6 +25,7 @@ from guardrail.decide.windows import open_for
 from guardrail.model.gate import Bound, Gate, Judgement, Reading
 from guardrail.model.messages import Carried
 from guardrail.model.operation import (
+    Action,
     BeginHost,
     Commanded,
     Direction,
@@ -65,7 +66,7 @@ from guardrail.simulation.story import (
     Signal,
     Story,
     Trouble,
-    vouched,
+    key_of,
 )
 from guardrail.twins import MERGE_AGAIN, Begun, Markers, Moment, Turn, host_name, judgement
 
@@ -74,6 +75,8 @@ ANEW = 6.0
 """Seconds: a worker that is silent for so long is lost, and its work begins anew a second later."""
 PATIENCE = 10.0
 GO_WITHIN = 1.0
+OLDEST_PERMIT = 1.0
+"""Seconds: more than any permit of a story is old (see `Behaviour.stale`)."""
 UNTIL = 40_000.0
 HELP_EVERY = 150.0
 READ_EVERY = 5.0
@@ -228,15 +231,11 @@ class World:
         running.state = state = decision.state
         running.wants_new_run = running.wants_new_run or event.kind == "drained"
         self.events += 1
-        asked = tuple(act for act in decision.actions if act.kind == "begin_host")
-        reads = tuple(act for act in decision.actions if act.kind == "read_again")
-        looks = tuple(act for act in decision.actions if act.kind == "observe")
-        moment = Moment(event, state, asked, reads, looks)
+        moment = _moment(event, state, decision.actions)
         if self.lines is not None and state != before:
             self._note(running, moment)
         running.referee.observe(moment)
-        running.known_at.append(self.now)
-        running.known.append(state)
+        self._remember(running, state)
         for action in decision.actions:
             if isinstance(action, BeginHost):
                 self._ask(running, action)
@@ -251,6 +250,13 @@ class World:
         self._wake(running, decision.wake_at)
         if running.wants_new_run and not state.in_flight and not state.finished:
             self._new_run(running)
+
+    def _remember(self, running: Running, state: State) -> None:
+        """What is known from now on, for permits that are a little old; what is older goes."""
+        while len(running.known_at) > 1 and running.known_at[1] < self.now - OLDEST_PERMIT:
+            del running.known_at[0], running.known[0]
+        running.known_at.append(self.now)
+        running.known.append(state)
 
     def _merge(self, running: Running, turn: int) -> None:
         """Tell what the policies say now; where they cannot be read, try again later."""
@@ -500,7 +506,8 @@ class World:
         if running.state.finished:
             return
         for by in ("bob", "cid", "dee"):
-            self._ask_for(running, vouched(Commanded(self.now, "approve", by, point="start")))
+            said = Commanded(self.now, "approve", by, point="start", verified=True, key=key_of(by))
+            self._ask_for(running, said)
         self._ask_for(running, Commanded(self.now, "retry", "bob"))
         for by in ("ann", "bob", "cid"):
             self._ask_for(running, Commanded(self.now, "resume", by))
@@ -636,6 +643,16 @@ def through_json(carried: Carried) -> Carried:
     return _wire().validate_json(_wire().dump_json(carried))
 
 
+def _moment(event: Event, state: State, actions: tuple[Action, ...]) -> Moment:
+    """The event, what is known after it, and what of the actions the rules look at."""
+    if not actions:
+        return Moment(event, state, ())
+    asked = tuple([act for act in actions if act.kind == "begin_host"])
+    reads = tuple([act for act in actions if act.kind == "read_again"])
+    looks = tuple([act for act in actions if act.kind == "observe"])
+    return Moment(event, state, asked, reads, looks)
+
+
 def _target(direction: Direction) -> str:
     return "new" if direction == "forward" else "old"
 
@@ -669,7 +686,7 @@ def _watcher_lost(turn: int, reason: str, at: float) -> Event:
 
 
 def _commanded(command: Commanded, at: float) -> Event:
-    return replace(command, at=at)
+    return command if command.at == at else replace(command, at=at)
 
 
 @lru_cache(maxsize=8)
