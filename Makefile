@@ -59,6 +59,7 @@ bench: tools .venv-bench/.ready
 	@touch $@
 
 prove: tools
+	$(PYTHON) -m pytest -q -m 'not lab and not temporal and not real' --hypothesis-profile=anew
 	$(PYTHON) -m prove
 
 # No index address may stand in the lock. The environment does not hold uv: the lock is its own.

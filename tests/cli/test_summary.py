@@ -64,7 +64,7 @@ def test_text_from_elsewhere_stays_text():
 
 
 @given(snapshots())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_it_can_always_be_written(snapshot):
     for text in (page(snapshot), page(snapshot, planned=False)):
         assert text.startswith("# ")

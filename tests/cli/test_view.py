@@ -320,7 +320,7 @@ def test_who_must_act():
 @given(
     snapshots(), st.integers(20, 130), st.sampled_from(["utf-8", "ascii", "latin-1"]), st.booleans()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_ever_wider_than_the_screen(snapshot, width, encoding, planned):
     rows = shown(snapshot, width, encoding=encoding, planned=planned)
     assert all(cell_len(row) <= width for row in rows)
@@ -329,7 +329,7 @@ def test_nothing_is_ever_wider_than_the_screen(snapshot, width, encoding, planne
 
 
 @given(snapshots(), st.integers(4, 40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_nothing_is_ever_higher_than_the_screen(snapshot, height):
     assert len(shown(snapshot, 60, height=height)) <= height
 

@@ -170,7 +170,7 @@ def test_every_note_is_told_once(before, added, kept):
 
 
 @given(snapshots(), snapshots())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_pipe_never_sees_a_code(before, after):
     lines = [*first_lines(before, LOOK), *changes(before, after, LOOK, plan())]
     assert not [line for line in lines if re.search(r"[\x00-\x1f\x7f-\x9f]", line)]

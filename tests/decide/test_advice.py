@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decide.plan_builders import CHANGE, amount, gate, hosts, percent, policy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardrail.decide.advice import advice
@@ -189,7 +189,6 @@ bounds = (
 )
 
 
-@settings(deadline=None)
 @given(bounds, numbers, numbers, numbers)
 def test_always_and_never_are_so_for_every_value_in_range(bound, one_end, other_end, value):
     low, high = min(one_end, other_end), max(one_end, other_end)

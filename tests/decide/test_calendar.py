@@ -481,7 +481,7 @@ def some_window(draw):
     return Window(tuple(sorted(days)), begins, ends, settle_before=settle)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.sampled_from(ZONES),
     st.sampled_from(STARTS),
@@ -503,7 +503,7 @@ def test_every_minute_is_as_a_clock_on_the_wall_says(zone, start, deny, allow):
         assert found is (n in closed), f"{oracle.walls[n]} in {zone}"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.lists(some_window(), min_size=1, max_size=3),
     st.integers(0, 3 * 1440),

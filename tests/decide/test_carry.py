@@ -23,7 +23,7 @@ def through_json(carried):
     return WIRE.validate_json(WIRE.dump_json(carried))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(stories())
 def test_packed_and_unpacked_is_the_same(story):
     run = drive(*story, until=300.0)

@@ -53,7 +53,7 @@ closed_times = st.lists(
                      for i, (b, _) in enumerate(pairs)])  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     closed_times,
     st.lists(st.integers(1, 6), min_size=1, max_size=3),

@@ -198,7 +198,7 @@ def others(state, begin, asked):
     return {index for index in left if (index, "forward") not in asked}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), courses(approvals=False), elections(), st.integers(0, 10**6))
 def test_leader_last(data, plan, elected, seed):
     said = data.draw(people(plan.hosts))
@@ -212,7 +212,7 @@ def test_leader_last(data, plan, elected, seed):
     leader_last(run)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(courses(approvals=False), elections())
 def test_progress_with_a_leader_that_is_known_in_the_end(plan, elected):
     def seen(now):

@@ -387,5 +387,5 @@ class Anything(RuleBasedStateMachine):
         assert not asks or "granted" in words
 
 
-Anything.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+Anything.TestCase.settings = settings(max_examples=300, stateful_step_count=40)
 TestAnything = Anything.TestCase

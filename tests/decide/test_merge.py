@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from decide.plan_builders import amount, fleets, hosts, percent, plan, policies, policy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardrail.decide.merge import matches, resolve, scope, terms, terms_of, with_more
@@ -26,7 +26,6 @@ from guardrail.model.policy import (
     WarmUp,
 )
 
-CALM = settings(deadline=None)
 HOST = Host("list", "c1", "127.0.0.1", "a", roles=("memcached",), labels=(("env", "prod"),))
 
 
@@ -304,25 +303,21 @@ some_terms = st.builds(terms, policies(), st.just(Scope(20, 10, 4))) | st.builds
 )
 
 
-@CALM
 @given(some_terms, some_terms)
 def test_merge_is_commutative(one, other):
     assert merge(one, other) == merge(other, one)
 
 
-@CALM
 @given(some_terms, some_terms, some_terms)
 def test_merge_is_associative(one, two, three):
     assert merge(merge(one, two), three) == merge(one, merge(two, three))
 
 
-@CALM
 @given(some_terms)
 def test_merge_is_idempotent_and_silence_changes_nothing(one):
     assert merge(one, one) == one == merge(one, Terms()) == merge(Terms(), one)
 
 
-@CALM
 @given(some_terms, some_terms)
 def test_merge_takes_one_of_the_two_and_never_the_looser(one, other):
     both = merge(one, other)
@@ -347,7 +342,6 @@ def as_strict(more, less):
     return numbers and words and set(more.policies) >= set(less.policies)
 
 
-@CALM
 @given(st.lists(policies(), max_size=4), policies(), fleets(), st.randoms())
 def test_adding_a_policy_never_loosens_and_order_does_not_matter(known, added, fleet, random):
     before = terms_of(known, "f", "consul", fleet)
@@ -382,7 +376,6 @@ def value_of(stated):
     return stated.value if hasattr(stated, "value") else stated
 
 
-@CALM
 @given(st.lists(policies(), min_size=1, max_size=3), policies(), fleets())
 def test_adding_a_policy_never_loosens_what_an_operation_keeps_to(known, added, fleet):
     said = terms_of(known, "f", "consul", fleet)
@@ -391,7 +384,6 @@ def test_adding_a_policy_never_loosens_what_an_operation_keeps_to(known, added, 
     assert loosened(resolve(said), resolve(terms_of([*known, added], "f", "consul", fleet))) == []
 
 
-@CALM
 @given(st.lists(policies(), max_size=3), policies(), fleets())
 def test_what_a_caller_adds_never_loosens_anything_not_even_a_default(known, added, fleet):
     said, more = (terms_of(these, "f", "consul", fleet) for these in (known, [added]))
@@ -401,7 +393,6 @@ def test_what_a_caller_adds_never_loosens_anything_not_even_a_default(known, add
     assert resolve(with_more(said, Terms())) == resolve(said)
 
 
-@CALM
 @given(st.lists(policies(), min_size=1, max_size=3), fleets())
 def test_resolved_does_not_depend_on_the_order_or_on_how_often_a_policy_is_given(known, fleet):
     found = {resolve(terms_of(p, "f", "consul", fleet)) for p in permutations(known)}
@@ -409,7 +400,6 @@ def test_resolved_does_not_depend_on_the_order_or_on_how_often_a_policy_is_given
     assert len(found) == 1
 
 
-@CALM
 @given(st.lists(policies(), max_size=3), fleets(), st.integers(0, 2))
 def test_a_host_without_a_role_never_makes_its_fleet_less_careful(known, fleet, which):
     host = fleet[which % len(fleet)]
@@ -423,7 +413,6 @@ def test_the_laws_look_at_every_field_of_what_is_resolved():
     assert named == {*FIELDS, *TOGETHER}
 
 
-@CALM
 @given(st.lists(policies(), max_size=4), fleets())
 def test_limits_are_whole_numbers_of_hosts_and_never_nothing(known, fleet):
     found = resolve(terms_of(known, "f", "consul", fleet))

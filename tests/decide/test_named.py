@@ -34,7 +34,7 @@ def known(index):
 sets = st.integers(0, (1 << HOSTS) - 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.integers(1, 4),
     st.tuples(sets, sets, sets, sets, sets),
@@ -71,13 +71,13 @@ def little_room():
 # ---------------------------------------------------------------- nothing is lost with a name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(stories())
 def test_an_operation_reaches_its_end_whatever_is_not_kept_by_name(story):
     checks.progress(*story)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(stories())
 def test_never_more_names_than_there_is_room_for(story):
     for moment in drive(*story, until=3000.0).moments:

@@ -244,7 +244,7 @@ class Episodes:
                 found[1] = now
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps, darkness)
 def test_one_message_a_cause_and_nothing_dropped_and_nothing_said_twice(found, dark) -> None:
     world, episodes = World(dark=dark), Episodes()
@@ -266,7 +266,7 @@ def test_one_message_a_cause_and_nothing_dropped_and_nothing_said_twice(found, d
     assert sum(map(len, times.values())) <= len(episodes.all), "said though it never was"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(steps, darkness)
 def test_no_storm(found, dark) -> None:
     world = World(dark=dark)

@@ -277,7 +277,7 @@ def test_it_is_shown_while_it_lasts():
     assert "override" not in " ".join(explain(after))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(stories(), st.data())
 def test_rule_overrides_only_until_their_expiry(story, data):
     """limits_hold over stories in which people exceed every limit that can be exceeded."""

@@ -50,7 +50,7 @@ def test_a_turn_is_over_once_it_is_answered():
     assert not for_turn(replace(permit(state), allowed=True), 1).allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(stories())
 def test_no_turn_gets_a_permit_that_is_not_in_flight(story):
     """Asked at any moment, with an answer of any age that is still good: it was in flight then or

@@ -18,7 +18,7 @@ from decide.plan_builders import (
     policy,
     request,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardrail.decide.found import Seen, Watching, named
@@ -31,7 +31,6 @@ from guardrail.model.policy import Approvals, Match, PolicyEvidence
 from guardrail.model.rollout import Order
 from guardrail.twins import Script, drive
 
-CALM = settings(deadline=None)
 ROOMY = policy(
     "roomy",
     limits={"unavailable": amount(3), "unavailable_per_domain": amount(3), "domains_at_once": 3},
@@ -431,7 +430,6 @@ stage_lists = st.lists(st.integers(1, 99), max_size=4).map(
 )
 
 
-@CALM
 @given(fleets(), st.lists(policies(), max_size=3), stage_lists, st.sets(st.integers(0, 24)))
 def test_every_host_is_planned_once_or_left_out_and_waves_cover_the_plan(
     fleet, known, stages, guards
@@ -449,7 +447,6 @@ def test_every_host_is_planned_once_or_left_out_and_waves_cover_the_plan(
     assert labels == sorted(labels)
 
 
-@CALM
 @given(fleets(), st.lists(policies(), max_size=3), stage_lists)
 def test_no_wave_is_larger_than_its_limit_or_passes_its_stage(fleet, known, stages):
     made = plan(fleet, *stages, policies=known)
@@ -459,7 +456,6 @@ def test_no_wave_is_larger_than_its_limit_or_passes_its_stage(fleet, known, stag
         assert wave.end <= amount(wave.stage).of(len(made.hosts))
 
 
-@CALM
 @given(fleets(), st.lists(policies(), max_size=3), stage_lists)
 def test_the_course_says_the_same_as_the_plan_and_decide_can_follow_it(fleet, known, stages):
     made = plan(fleet, *stages, policies=known)
@@ -472,7 +468,6 @@ def test_the_course_says_the_same_as_the_plan_and_decide_can_follow_it(fleet, kn
         decide(State(course, "op"), Started(0.0))
 
 
-@CALM
 @given(fleets(least=2), st.lists(policies(), max_size=2))
 def test_a_plan_that_is_not_refused_can_be_carried_out(fleet, known):
     calm = [replace(p, approvals=None, required_gates=(), bake_for=1.0) for p in known]

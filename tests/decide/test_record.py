@@ -220,7 +220,7 @@ def test_a_hold_shared_by_many_hosts_stays_short():
 
 
 @given(stories())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_journal_tells_the_whole_story(story):
     """From the records alone: which hosts are open, which holds stand, how it ended."""
     plan, script = story

@@ -557,7 +557,7 @@ LIFE = given(LEAD_LISTS, st.floats(600, 5 * DAY), st.lists(STEPS, max_size=14))
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_sent_twice(leads, after, steps):
     world = lived(leads, after, steps)
     causes = [send.message.cause for _, send in world.sent]
@@ -568,7 +568,7 @@ def test_nothing_is_sent_twice(leads, after, steps):
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_dropped_after_an_outage_of_any_length(leads, after, steps):
     world = lived(leads, after, steps)
     assert world.state.over
@@ -579,7 +579,7 @@ def test_nothing_is_dropped_after_an_outage_of_any_length(leads, after, steps):
 
 
 @given(LEAD_LISTS, st.lists(st.floats(0, BEGINS), max_size=30), st.floats(600, 5 * DAY))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_each_lead_time_is_in_exactly_one_call(leads, looks, after):
     """However rarely somebody looks: a lead that has come is in the next message, once."""
     people = People("ann", "bob", "oncall", after=after)
@@ -593,7 +593,7 @@ def test_each_lead_time_is_in_exactly_one_call(leads, looks, after):
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_done_needs_evidence(leads, after, steps):
     world = lived(leads, after, steps)
     if world.state.done_by:
@@ -602,21 +602,21 @@ def test_done_needs_evidence(leads, after, steps):
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_snooze_ends(leads, after, steps):
     world = lived(leads, after, steps)
     assert world.state.snooze is None
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_each_wake_is_in_the_future(leads, after, steps):
     """Asserted at each decision, see World."""
     assert lived(leads, after, steps).wake is None
 
 
 @LIFE
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_same_events_lead_to_the_same_actions(leads, after, steps):
     world = lived(leads, after, steps)
     people = People("ann", "bob", "oncall", after=after)

@@ -15,7 +15,7 @@ from guardrail.twins import drive
 import checks
 from builders import stories
 
-STORIES = settings(max_examples=60, deadline=None)
+STORIES = settings(max_examples=60)
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES if rule.name != "progress"])

@@ -31,7 +31,6 @@ from guardrail.twins import Script, Work, as_planned, drive
 
 from builders import course, waves
 
-CALM = settings(deadline=None)
 LOOSE = Caps(4, 4, 3, 5, None, 0.0)
 ORIGIN = Origin("policy cache", "cache.yaml", 8)
 CACHE = Match(roles=("memcached",))
@@ -102,7 +101,6 @@ def in_tier(tier, wave):
     return sum(int(tier.hosts, 16) >> index & 1 for index in range(wave.begin, wave.end))
 
 
-@CALM
 @given(some_waves, st.integers(0, 4), st.none() | st.integers(1, 9), some_tiers)
 def test_no_host_is_lost_or_named_twice_by_cutting_again(points, first, wave, tiers):
     old = replace(asking(points[-1]), waves=waves(*points))
@@ -112,7 +110,6 @@ def test_no_host_is_lost_or_named_twice_by_cutting_again(points, first, wave, ti
     assert made.waves[: min(first, len(old.waves))] == old.waves[:first]
 
 
-@CALM
 @given(some_waves, st.integers(0, 4), st.lists(some_tiers, min_size=1, max_size=3))
 def test_smaller_applies_at_once_and_larger_never(points, first, later):
     old = replace(asking(points[-1]), waves=waves(*points))
@@ -127,7 +124,6 @@ def test_smaller_applies_at_once_and_larger_never(points, first, later):
         assert tightened(made, said(old, tiers=tiers), first)[0].waves == made.waves
 
 
-@CALM
 @given(some_waves, some_tiers, st.integers(1, 4))
 def test_limits_hold_in_an_operation_whose_waves_are_cut_while_it_runs(points, tiers, most):
     old = replace(asking(points[-1], caps=Caps(most, most, 3, 5)), waves=waves(*points))
@@ -222,7 +218,6 @@ some_warm = st.lists(
 ).map(tuple)
 
 
-@CALM
 @given(st.lists(some_warm, min_size=1, max_size=4))
 def test_whatever_policies_say_a_host_shows_the_strictest_word_on_each_gate(later):
     made = old = asking(10)
@@ -301,7 +296,7 @@ def test_a_warm_up_by_a_gate_that_is_not_there_is_a_refusal(gates, says):
         again(made, careful("50%", 60.0), gates=gates)
 
 
-@settings(CALM, max_examples=30)
+@settings(max_examples=30)
 @given(fleets(least=2), st.lists(policies(), max_size=3), st.lists(policies(), max_size=3))
 def test_policies_from_documents_never_make_a_wave_larger_or_a_warm_up_looser(fleet, before, after):
     calm = [

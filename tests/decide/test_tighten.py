@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decide.plan_builders import CHANGE, amount, gate, hosts, plan, policies, policy, request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardrail.decide import carry
@@ -28,7 +28,6 @@ from builders import approval, course, say, waves
 from builders import gate as rule
 from small import hosts as hosts_answer
 
-CALM = settings(deadline=None)
 LOOSE = Caps(4, 4, 3, 5, None, 0.0)
 ORIGIN = Origin("policy new", "new.yaml", 7)
 
@@ -123,7 +122,6 @@ def test_an_approval_ahead_is_asked_for_and_one_that_is_passed_is_not():
     assert len(notes) == 2
 
 
-@CALM
 @given(st.integers(1, 30), st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True),
        st.integers(0, 4), st.integers(1, 9))  # fmt: skip
 def test_cutting_again_keeps_every_host_in_its_place(hosts, ends, first, most):
@@ -144,7 +142,6 @@ some_caps = st.builds(
 )  # fmt: skip
 
 
-@CALM
 @given(some_caps, st.lists(some_caps, min_size=1, max_size=4), st.randoms())
 def test_whatever_policies_say_in_whatever_order_nothing_gets_looser(caps, later, random):
     first = asking(4, 8, caps=caps)
@@ -319,7 +316,6 @@ def test_churn_that_nobody_counts_is_a_refusal():
         again(made, limited)
 
 
-@CALM
 @given(st.lists(policies(), max_size=3), st.lists(policies(), max_size=3))
 def test_policies_from_documents_never_loosen_a_plan(before, after):
     fleet = hosts(12, domains="abc", down=1)

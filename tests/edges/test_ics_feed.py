@@ -64,7 +64,7 @@ def ends_of(entry: Entry) -> float | None:
     return END if entry.kind == "freeze" and entry.ends_at is None else entry.ends_at
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEASONS)
 def test_the_feed_reads_as_the_same_events_elsewhere(season: Season) -> None:
     """An independent parser finds the feed valid, and in it the same names, times and words."""
@@ -83,7 +83,7 @@ def test_the_feed_reads_as_the_same_events_elsewhere(season: Season) -> None:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEASONS)
 def test_the_feed_freezes_where_its_freezes_do(season: Season) -> None:
     """Read as a freeze place, the feed gives its freezes, and nothing else of it freezes."""
@@ -100,7 +100,7 @@ def test_the_feed_freezes_where_its_freezes_do(season: Season) -> None:
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(SEASONS)
 def test_the_same_season_is_the_same_file(season: Season) -> None:
     """Byte for byte; made of a season that begins later, it differs in DTSTAMP alone."""

@@ -405,7 +405,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_appends_crashes_and_repeats_leave_each_answered_entry_once(steps) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

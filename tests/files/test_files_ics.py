@@ -183,7 +183,7 @@ RULES = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     rule=RULES,
     zone=st.sampled_from(ZONES),
@@ -232,7 +232,7 @@ def theirs(text: bytes) -> list[datetime]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     zone=st.sampled_from(ZONES),
     start=st.datetimes(JANUARY + timedelta(days=2), NOVEMBER),
@@ -334,7 +334,7 @@ def test_a_rule_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
         ics.freezes(calendar(EVENT), "x", now=NOW)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_any_damage_is_refused_or_changes_no_instant(data: st.DataObject) -> None:
     """A calendar that was cut or garbled is refused as such, never with another error."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from decide.plan_builders import found, hosts, policies, policy, request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guardrail.decide.found import Seen
@@ -52,7 +52,6 @@ def test_a_plan_comes_back_as_it_was_for_any_number_of_hosts(count):
     assert len(store.kept) == 1 + -(-count // 250)
 
 
-@settings(deadline=None)
 @given(st.lists(policies(), max_size=3), st.integers(0, 30), st.integers(0, 3))
 def test_a_plan_of_any_policies_comes_back_as_it_was(known, count, down):
     store, plan = TwinStore(), plan_of(count, *known, down=down)
