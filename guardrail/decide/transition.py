@@ -165,7 +165,7 @@ def back_to_baking(state: State) -> State:
     """What a hold does: a bake begins anew after it, and changed hosts are read anew."""
     begun = state.step == "changing" or state.baked or state.baking_since is not None
     if not begun and state.true_wave < 0:
-        return state  # it holds since an earlier event: a copy of the state is not for nothing
+        return state  # it holds since an earlier event, and nothing has begun since
     return replace(state, step="baking", baked=0.0, baking_since=None, true_wave=-1)
 
 
