@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from guardrail.lab import health
+from guardrail.lab import health, warm
 from guardrail.lab.layout import CONSUL_VERSIONS, EXPORTER_VERSIONS, LabHost
 from guardrail.lab.parts import Part
 from guardrail.lab.processes import stop
 from guardrail.lab.register import read_register
-from guardrail.lab.supervisor import settle, start_part
+from guardrail.lab.supervisor import settle, start_part, until_steady
 
 FIRST = {"consul": CONSUL_VERSIONS[0], "exporter": EXPORTER_VERSIONS[0]}
 
@@ -24,7 +24,9 @@ FIRST = {"consul": CONSUL_VERSIONS[0], "exporter": EXPORTER_VERSIONS[0]}
 def restore(state: Path) -> None:
     """Raises Refused without a lab, NotStarted when it does not come back to its steady state."""
     register = read_register(state)
-    _control(register.parts["load"], "lam=0")
+    untouched = warm.is_untouched(register)
+    if not untouched:
+        _control(register.parts["load"], "lam=0")
     used = [host for host in register.layout.hosts if not _is_new(host)]
     # Killed, so that none leaves the catalog and costs the ring a slot.
     agents = [register.parts[f"{host.name}/{agent}"] for host in used for agent in FIRST]
@@ -34,7 +36,8 @@ def restore(state: Path) -> None:
     # In the order of the first start: later parts need earlier ones.
     _start(state, [part for part in register.parts.values() if not part.running()])
     _control(register.parts["boot"], "cap=none")
-    settle(read_register(state), lambda _: None)
+    register = read_register(state)
+    until_steady(register) if untouched else settle(register, lambda _: None)
 
 
 def _control(part: Part, setting: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from guardrail.errors import GuardrailError, Refused
-from guardrail.lab import health, hosts, parts
+from guardrail.lab import health, hosts, parts, warm
 from guardrail.lab.layout import Layout
 from guardrail.lab.parameters import LOADS, Load
 from guardrail.lab.processes import Identity, descendants, ended, launch, marked, stop, wait_until
@@ -211,18 +211,25 @@ def _start(register: Register, tools: Tools, say: Report) -> None:
 
 def settle(register: Register, say: Report) -> None:
     """Warm the cache, start the load, and wait until the rates tell of nothing else."""
-    layout, rate = register.layout, LOADS[register.load]
+    rate = LOADS[register.load]
     boot, load = register.parts["boot"], register.parts["load"]
     stored = health.fetch(boot.address, boot.port, f"/prewarm?lam={rate}", "POST").strip()
     say(f"cache: warm, {stored} keys")
     health.fetch(load.address, load.port, f"/ctl?lam={rate}", "POST")
+    until_steady(register)
+    say(f"load: {rate:g} boots/s, served; the 5-second rates are full")
+
+
+def until_steady(register: Register) -> None:
+    """Wait until the rates tell of this load and nothing else, and every host passes its checks."""
+    layout, rate = register.layout, LOADS[register.load]
     if not wait_until(lambda: is_steady(layout, rate), START_LIMIT, every=0.25):
         readings = f"demand {value(layout, DEMAND)}, success {value(layout, SUCCESS)}"
         raise NotStarted(f"prometheus: no steady state in {START_LIMIT:g} s: {readings}")
     # Last: of agents that were killed a moment ago the servers know no ill before.
     if not wait_until(lambda: all_pass(layout), START_LIMIT, every=0.25):
         raise NotStarted(f"consul: not every host passes its checks within {START_LIMIT:g} s")
-    say(f"load: {rate:g} boots/s, served; the 5-second rates are full")
+    warm.note(register)
 
 
 def _refuse_if_taken(server: parts.Part) -> None:

@@ -115,12 +115,12 @@ async def test_a_file_that_cannot_be_opened_says_nothing(tmp_path):
 
 
 async def test_a_url_is_read_and_404_is_none():
-    async with serving("127.0.41.1", 8600) as part:
+    async with serving("127.0.45.1", 8600) as part:
         url = Url(f"{part.url}/freezes?team=cache", parse)
         assert await url.read() == ()
         part.answers["/freezes"] = Answer([{"reason": "launch", "by": "ann"}])
         (one,) = await url.read()
-        assert (one.reason, one.place) == ("launch", "url:http://127.0.41.1:8600/freezes")
+        assert (one.reason, one.place) == ("launch", "url:http://127.0.45.1:8600/freezes")
         assert (await url.read())[0].since == one.since
         for bad in (Answer("", 200), Answer("x", 500), Answer("", 302, {"Location": "/elsewhere"})):
             part.answers["/freezes"] = bad
@@ -131,7 +131,7 @@ async def test_a_url_is_read_and_404_is_none():
 
 
 async def test_a_key_of_consul_is_read_and_one_that_is_not_there_is_none():
-    async with serving("127.0.41.2", 8500) as part:
+    async with serving("127.0.45.2", 8500) as part:
         key = Key(part.url, "guardrail/freezes", parse)
         part.answers["/v1/kv/guardrail/freezes"] = Answer("", 404)
         assert await key.read() == ()
@@ -165,7 +165,7 @@ END:VCALENDAR
 
 
 async def test_what_is_served_as_a_calendar_is_read_as_one():
-    async with serving("127.0.41.3", 8600) as part:
+    async with serving("127.0.45.3", 8600) as part:
         url = Url(f"{part.url}/feed", parse)
         served = {"Content-Type": "text/calendar; charset=utf-8"}
         part.answers["/feed"] = Answer(CALENDAR, 200, served)

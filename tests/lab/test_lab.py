@@ -15,6 +15,7 @@ from guardrail.lab.layout import LabHost
 from guardrail.lab.ready import DEMAND, SUCCESS
 from guardrail.lab.register import read_register
 from guardrail.lab.supervisor import start_part, stop_part, up
+from guardrail.lab.warm import is_untouched
 
 pytestmark = pytest.mark.lab
 
@@ -149,6 +150,24 @@ async def test_the_exporter_is_upgraded_by_the_same_verbs(fresh_lab: Lab) -> Non
     assert [result.exit_status for result in done] == [0] * 4
     assert done[-1].stdout == "exporter, version 1.1.0\n"
     assert 'version="1.1.0"' in fetch(host.address, 9100, "/metrics")
+
+
+async def test_load_goes_on_while_a_lab_is_restored_whose_cache_nobody_touched(lab: Lab) -> None:
+    """Agents are as good as new; a cache that was killed counts as touched until it is warmed."""
+    never_stopped = "min_over_time(lab_lambda[10s]) > 0"
+    lab.restore()
+    assert lab.wait_for(lambda: lab.value(never_stopped) is not None, 20)
+    host = lab.hosts[11]
+    steps = ("stage exporter 1.1.0", "switch exporter 1.1.0", "restart exporter")
+    await on_host(lab, host, *(f"lab-host {step}" for step in steps))
+    lab.restore()
+    assert lab.value(never_stopped) is not None
+    assert 'version="1.1.0"' not in fetch(host.address, 9100, "/metrics")
+    stop_part(lab.state, f"{host.name}/memcached", signal.SIGKILL)
+    start_part(lab.state, f"{host.name}/memcached")
+    assert not is_untouched(read_register(lab.state))
+    lab.restore()
+    assert is_untouched(read_register(lab.state))
 
 
 @pytest.mark.parametrize(

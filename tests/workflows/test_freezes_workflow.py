@@ -169,7 +169,7 @@ async def test_a_file_and_a_url_hold_from_the_start_and_the_plan_says_so(server,
     file = tmp_path / "freeze.yaml"
     file.touch()
     fleet = HostFleet("still", made.hosts, 3, takes=0.1, staging=0.0)
-    async with serving("127.0.42.1", 8600) as part:
+    async with serving("127.0.46.1", 8600) as part:
         part.answers["/freezes"] = Answer([{"reason": "launch", "roles": ["web"]}])
         places = (File(file, parse), Url(f"{part.url}/freezes", parse))
         async with worker(server.client, made, places) as here:
