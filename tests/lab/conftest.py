@@ -1,6 +1,5 @@
 """One lab for the whole test session, on its own addresses and in its own folder."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +11,8 @@ from lab.rig import Lab
 from guardrail.lab.layout import Layout
 from guardrail.lab.supervisor import down, up
 
-# Not the block of a lab that a person has up, which a test must never meet; another one for who
-# runs two sessions at once.
-SESSION_BLOCK = int(os.environ.get("TEST_LAB_BLOCK", "40"))
+# Not the block of a lab that a person has up, which a test must never meet.
+SESSION_BLOCK = 40
 
 _WATCHDOG = """
 import sys
