@@ -200,7 +200,7 @@ def _limit_holds(state: State, now: float) -> State:
 
 def _hosts_hold(state: State) -> bool:
     """Whether a host's own hold explains already why nothing goes on."""
-    return bool(state.holds) and any(hold.name.startswith("host:") for hold in state.holds)
+    return any(hold.name.startswith("host:") for hold in state.holds)
 
 
 def _no_room(state: State) -> str | None:

@@ -36,7 +36,7 @@ def needy(state: State) -> int:
 
 def named(state: State) -> int:
     """The hosts that are known by name."""
-    return sum({1 << known.index for known in state.exceptional}) if state.exceptional else 0
+    return sum({1 << known.index for known in state.exceptional})
 
 
 def unnamed(state: State) -> int:

@@ -49,11 +49,6 @@ def all_pass(layout: Layout) -> bool:
         return False
 
 
-def is_calm(layout: Layout, rate: float) -> bool:
-    """As steady as a lab whose cache nobody has touched."""
-    return is_steady(layout, rate, CALM_DEMAND)
-
-
 def is_steady(layout: Layout, rate: float, most: float = STEADY_DEMAND) -> bool:
     """All targets are up, the last 5 s and more were scraped at this load, and it is served.
 

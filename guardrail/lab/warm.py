@@ -9,7 +9,7 @@ from dataclasses import astuple
 from guardrail.lab import health
 from guardrail.lab.layout import RING_KEY
 from guardrail.lab.parameters import LOADS
-from guardrail.lab.ready import is_calm
+from guardrail.lab.ready import CALM_DEMAND, is_steady
 from guardrail.lab.register import Register
 
 _FILE = "warm"
@@ -25,7 +25,7 @@ def is_untouched(register: Register) -> bool:
     file = register.layout.state / _FILE
     if len(register.running()) < len(register.parts) or not file.exists():
         return False
-    calm = is_calm(register.layout, LOADS[register.load])
+    calm = is_steady(register.layout, LOADS[register.load], CALM_DEMAND)
     return calm and file.read_text() == _made_of(register)
 
 

@@ -222,6 +222,11 @@ class Running:
             await asyncio.sleep(0.02)
 
 
+def stands(name: str):
+    """Whether a hold of that name stands, to be asked of a status."""
+    return lambda status: name in [hold.name for hold in status.holds]
+
+
 @asynccontextmanager
 async def real_server():
     """A real Temporal development server: real time, search attributes, updates."""

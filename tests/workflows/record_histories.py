@@ -41,7 +41,7 @@ from guardrail.model.plan import ApprovalPoint, Caps
 from guardrail.twins import as_planned
 from guardrail_workflows.worker import make_worker
 
-from engine import ALL, Running, World, real_server, start
+from engine import ALL, Running, World, real_server, stands, start
 
 HISTORIES = Path(__file__).parent / "histories"
 RUNS = 2
@@ -101,11 +101,6 @@ async def ends(op: Running, phase: str, **counts: int) -> None:
 def client_handle(op: Running) -> WorkflowHandle:
     """The operation's handle, whatever run it is in."""
     return op.world.client.get_workflow_handle(op.handle.id, result_type=messages.Status)
-
-
-def stands(name: str):
-    """Whether a hold of that name stands."""
-    return lambda status: name in [hold.name for hold in status.holds]
 
 
 def holds(name: str):

@@ -14,7 +14,7 @@ from guardrail.model.messages import HostAnswer, HostTask, MayBegin
 from guardrail_workflows import frozen
 from guardrail_workflows.frozen import Asked
 
-from engine import World, operation
+from engine import World, operation, stands
 
 
 @pytest.mark.temporal
@@ -39,7 +39,7 @@ async def test_unknown_leadership_holds_until_it_is_known(server, monkeypatch):
     plan = replace(course(1, 2), leader_last=True)
     world = World(plan, server.client, leads=["Consul has no leader"])
     async with operation(server.client, world) as op:
-        status = await op.until(lambda s: "leader" in [hold.name for hold in s.holds])
+        status = await op.until(stands("leader"))
         (reason,) = status.holds[0].reasons
         assert "who leads cannot be told: " in reason
         assert "Consul has no leader" in reason

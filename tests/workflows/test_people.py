@@ -9,7 +9,7 @@ from test_rollout import HERE, course, lines_of
 
 from guardrail.model.plan import ApprovalPoint, Limit, Word
 
-from engine import World, operation
+from engine import World, operation, stands
 
 pytestmark = pytest.mark.temporal
 TWO = (ApprovalPoint("start", 0, 2, True, HERE),)
@@ -21,15 +21,11 @@ async def refused(saying) -> str:
     return failure.value.cause.message
 
 
-def waits(name):
-    return lambda status: name in [hold.name for hold in status.holds]
-
-
 @pytest.mark.asyncio(loop_scope="module")
 async def test_two_people_are_two_keys(server):
     world = World(course(2, approvals=TWO), server.client)
     async with operation(server.client, world) as op:
-        await op.until(waits("approval:start"))
+        await op.until(stands("approval:start"))
         for by in ("bob", "cid", "dee"):
             told = await refused(op.say("approve", by=by, point="start"))
             assert f"nobody vouches for the name {by}" in told
@@ -56,7 +52,7 @@ async def test_two_people_are_two_keys(server):
 async def test_a_signature_for_other_words_changes_nothing(server):
     world = World(course(2, approvals=TWO), server.client)
     async with operation(server.client, world) as op:
-        await op.until(waits("approval:start"))
+        await op.until(stands("approval:start"))
         told = await refused(op.say("approve", point="start", signature="bob\nother words"))
         assert told == "not over this text"
         assert "is not signed" in await refused(op.say("pause", signature="bob\nx"))
@@ -64,7 +60,7 @@ async def test_a_signature_for_other_words_changes_nothing(server):
             op.say("approve", point="start", signature="x" * 20_000)
         )
         status = await op.status()
-        assert waits("approval:start")(status)
+        assert stands("approval:start")(status)
         await op.say("abort", reason="enough")
         assert (await op.handle.result()).phase == "aborted"
 

@@ -14,7 +14,7 @@ from guardrail.model.common import Origin
 from guardrail.model.plan import Caps, TierWave
 from guardrail.twins import as_planned
 
-from engine import World, operation
+from engine import World, operation, stands
 
 pytestmark = pytest.mark.temporal
 
@@ -58,7 +58,7 @@ async def test_the_callers_own_policies_are_merged_each_time_too(server):
 async def test_policies_that_cannot_be_read_hold_until_they_can(server):
     world = World(asking(1, 3), server.client, policies="policies/base.yaml:3:1: unknown key `x`")
     async with operation(server.client, world) as op:
-        status = await op.until(lambda s: "policy" in [hold.name for hold in s.holds])
+        status = await op.until(stands("policy"))
         assert not world.begun
         (hold,) = [hold for hold in status.holds if hold.name == "policy"]
         assert "policies/base.yaml:3:1: unknown key `x`" in hold.reasons[0]

@@ -15,13 +15,9 @@ from guardrail.model.journal import HostsReread
 from guardrail.model.operation import HostFound
 from guardrail_workflows.read_again import WINDOW, windows
 
-from engine import ALL, World, operation
+from engine import ALL, World, operation, stands
 
 pytestmark = pytest.mark.temporal
-
-
-def held(name):
-    return lambda status: name in [hold.name for hold in status.holds]
 
 
 def test_hosts_are_cut_into_windows_of_the_plan():
@@ -38,7 +34,7 @@ async def test_a_host_put_back_by_hand_holds_until_it_is_changed_again(server):
     plan = replace(course(1, 3), reread=100)
     world = World(plan, server.client, reread=[(), (wrong,)], arrivals=("host-new",))
     async with operation(server.client, world) as op:
-        status = await op.until(held("reverted"))
+        status = await op.until(stands("reverted"))
         (hold,) = status.holds
         assert hold.reasons == ("host-001 is at 1, and was brought to 2",)
         assert status.changed == 2
@@ -72,7 +68,7 @@ class Unreadable(World):
 async def test_a_reading_that_breaks_holds_and_says_why(server):
     world = Unreadable(replace(course(2), reread=100), server.client)
     async with operation(server.client, world) as op:
-        status = await op.until(held("reread"))
+        status = await op.until(stands("reread"))
         assert "the plan store is silent" in status.holds[0].reasons[0]
         assert status.phase == "running"
         await op.say("abort")
@@ -90,7 +86,7 @@ async def test_after_a_long_hold_what_has_moved_is_accepted_by_name(server):
         long = time.monotonic() + 0.7
         await op.until(lambda _: time.monotonic() > long)
         await op.say("resume")
-        status = await op.until(held("plan"))
+        status = await op.until(stands("plan"))
         assert status.holds[0].reasons == ("since the plan was made: 1 host went: host-009",)
         with pytest.raises(WorkflowUpdateFailedError):
             await op.say("resume")
