@@ -26,7 +26,7 @@ from lab.engine_rig import (
     told,
     until,
 )
-from lab.rig import Lab
+from lab.rig import OFF_PEAK, Lab
 
 from guardrail.lab.supervisor import start_part, stop_part
 from guardrail.model.operation import FINAL
@@ -281,6 +281,7 @@ def test_an_approval_is_somebody_elses_and_opens_no_held_gate(
     engine: Engine, fresh_lab: Lab
 ) -> None:
     lab = fresh_lab
+    lab.set_load(OFF_PEAK)
     name = engine.start("asked", "^cache-00[1-3]$")
     engine.until_held(name, "approval:start", 20)
     own = engine("rollout", "approve", name, "--point", "start")
