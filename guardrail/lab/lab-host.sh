@@ -101,8 +101,22 @@ start() {
         LD_LIBRARY_PATH=$MEMCACHED_LIBRARIES launch "$MEMCACHED" -u "$LAB_USER" -l "$ADDRESS" -p 11211 -U 0 -m 16 -t 1
         ;;
     esac
-    sleep 0.2
-    running "$agent" >/dev/null || fail 7 "$agent did not stay up: $(tail -n 1 "$root/run/$agent.out")"
+    stays_up
+}
+
+# Started is what listens: a busy machine may take a second to find a configuration bad. The kernel writes an
+# address as a little-endian number.
+stays_up() {
+    case $agent in consul) port=8500 ;; exporter) port=9100 ;; memcached) port=11211 ;; esac
+    place=$(IFS=.; set -- $ADDRESS; printf '%02X%02X%02X%02X:%04X' "$4" "$3" "$2" "$1" "$port")
+    tries=0
+    while [ "$tries" -lt 100 ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -le 4 ]; then sleep 0.1; else sleep 0.5; fi
+        running "$agent" >/dev/null || fail 7 "$agent did not stay up: $(tail -n 1 "$root/run/$agent.out")"
+        if grep -q " $place 00000000:0000 0A " /proc/net/tcp; then return 0; fi
+    done
+    fail 7 "$agent does not listen on $ADDRESS:$port after 50 s"
 }
 
 # An agent that was started to leave the catalog on a stop is killed, once, if it is to stay from now on:

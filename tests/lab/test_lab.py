@@ -224,6 +224,22 @@ async def test_an_agent_that_does_not_start_fails_the_restart(fresh_lab: Lab) ->
     assert not next(p for p in status(fresh_lab.state).parts if p.name == f"{host.name}/consul").ok
 
 
+async def test_an_agent_that_falls_over_late_fails_the_restart_too(fresh_lab: Lab) -> None:
+    host = fresh_lab.hosts[28]
+    own = host.folder / "consul" / "1.8.9"
+    own.mkdir()
+    (own / "consul").write_text("#!/bin/sh\nsleep 1\necho too late\nexit 1\n")
+    (own / "consul").chmod(0o755)
+    try:
+        (done,) = await on_host(
+            fresh_lab, host, "lab-host switch consul 1.8.9 && lab-host restart consul"
+        )
+    finally:
+        shutil.rmtree(own)
+    assert done.exit_status == 7
+    assert "consul did not stay up: too late" in done.stderr
+
+
 async def test_an_agent_does_not_inherit_its_callers_lock(fresh_lab: Lab) -> None:
     host = fresh_lab.hosts[13]
     held, free = await on_host(
