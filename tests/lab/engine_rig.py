@@ -15,18 +15,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cli.cli_engine import free_port
-from lab.rig import Lab
+from lab.rig import PATIENCE, Lab
 
 from guardrail.cli import tied
 from guardrail.edges.temporal import Operations, connect
 from guardrail.errors import Unanswered
 from guardrail.lab.layout import LabHost
-from guardrail.model.messages import Status
-from guardrail.model.operation import FINAL, Hold
+from guardrail.model.messages import Say, Status
+from guardrail.model.operation import FINAL, Direction, Hold
 
 T = TypeVar("T")
 
@@ -38,6 +39,10 @@ STEPS = ("keep-registered", "switch", "restart")
 """What the changes do on a host once it may begin; staging comes before."""
 PERMITTED = 1.3
 """Seconds after a hold in which a host may still begin: the permit's 0.3 s and the host's 1 s."""
+TO_AN_END = 400.0
+"""Seconds after which the end of an operation is waited for no more; as PATIENCE."""
+LATE = 5.0
+"""Seconds by which a busy machine may be late with what time alone brings about."""
 
 
 def now() -> float:
@@ -48,13 +53,18 @@ def clock_of(epoch: float) -> float:
     return epoch - time.time() + now()
 
 
-def until(condition: Callable[[], T], limit: float, what: str = "") -> T:
+def until(condition: Callable[[], T], what: str, limit: float = PATIENCE) -> T:
     """The first true answer of a condition on real parts; fails with `what` when time is up."""
     give_up = now() + limit
     while not (answer := condition()):
         assert now() < give_up, f"not within {limit:g} s: {what}"
         time.sleep(EVERY)
     return answer
+
+
+def past(moment: float) -> None:
+    """Wait until that moment is past: what must not happen has had its time."""
+    until(lambda: now() > moment, "a moment to be past", moment - now() + PATIENCE)
 
 
 # ---------------------------------------------------------------- what the hosts saw
@@ -191,7 +201,7 @@ class Engine:
             self.process = subprocess.Popen(
                 [*tie, *words], stdout=log, stderr=log, env=self.environment
             )
-        until(self._is_ready, 60, "guardrail up is ready")
+        until(self._is_ready, "guardrail up is ready")
 
     def _is_ready(self) -> bool:
         assert self.process is not None
@@ -223,7 +233,7 @@ class Engine:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        self.process.wait(60)
+        self.process.wait(PATIENCE)
 
     def close(self) -> None:
         self.down()
@@ -231,7 +241,7 @@ class Engine:
 
     # ------------------------------------------------------------ the command line
 
-    def __call__(self, *words: str, limit: float = 90, **environment: str) -> Ended:
+    def __call__(self, *words: str, limit: float = PATIENCE, **environment: str) -> Ended:
         """Run a command as a person would, to its end."""
         began = now()
         done = subprocess.run(
@@ -246,7 +256,7 @@ class Engine:
         ended = now()
         return Ended(done.returncode, done.stdout, done.stderr, ended - began, ended)
 
-    def heard(self, words: str, *command: str, limit: float = 30) -> tuple[float, str]:
+    def heard(self, words: str, *command: str) -> tuple[float, str]:
         """When a command said these words, and all that it said; it must end with 0."""
         at, said = 0.0, ""
         with subprocess.Popen(
@@ -260,7 +270,7 @@ class Engine:
             for line in process.stdout:
                 at = now() if words in line and not at else at
                 said += line
-            assert process.wait(limit) == 0, said
+            assert process.wait(PATIENCE) == 0, said
         assert at, said
         return at, said
 
@@ -304,27 +314,60 @@ class Engine:
         assert started.code == 0, started.text
         return name
 
+    def pause(self, operation: str) -> None:
+        """Pause it within milliseconds, where a command would take seconds on a busy machine."""
+        say = Say(uuid.uuid4().hex, "pause", "ann", at=time.time())
+        self.loop.run(self._say(operation, say))
+
+    async def _say(self, operation: str, say: Say) -> None:
+        await (await self._connected()).say(operation, say)
+
     # ------------------------------------------------------------ what an operation says
+
+    def journal(self, operation: str, kind: str) -> list[tuple[float, dict[str, Any]]]:
+        """What is recorded of a kind, in order, each with its time by the hosts' clock."""
+        said = self("journal", "show", operation, "--json")
+        assert said.code == 0, said.text
+        return [
+            (clock_of(datetime.fromisoformat(entry["at"]).timestamp()), entry["record"])
+            for entry in json.loads(said.out)["entries"]
+            if entry["kind"] == kind
+        ]
+
+    def asked(self, operation: str, direction: Direction) -> list[tuple[float, int]]:
+        """When hosts were asked to go in a direction, and which: their places in the plan's order.
+
+        That order is promised. Of two asked together whichever is ready first begins first, and
+        where a hold comes between them the other one does not begin.
+        """
+        found = self.journal(operation, "asked")
+        return [(at, host["index"]) for at, host in found if host["direction"] == direction]
 
     def status(self, operation: str) -> Status:
         """Its status, asked again while no worker answers for a moment."""
         return self.loop.run(self._status(operation))
 
+    async def _connected(self) -> Operations:
+        if self.operations is None:
+            self.operations = await connect({"target_host": self.address, "namespace": "default"})
+        return self.operations
+
     async def _status(self, operation: str) -> Status:
-        give_up = now() + 60
+        give_up = now() + PATIENCE
         while True:
             try:
-                self.operations = self.operations or await connect(
-                    {"target_host": self.address, "namespace": "default"}
-                )
-                return await self.operations.status(operation)
+                return await (await self._connected()).status(operation)
             except Unanswered:
                 if now() > give_up:
                     raise
                 await asyncio.sleep(EVERY)
 
     def until(
-        self, operation: str, condition: Callable[[Status], object], limit: float, what: str
+        self,
+        operation: str,
+        condition: Callable[[Status], object],
+        what: str,
+        limit: float = PATIENCE,
     ) -> Status:
         """The first status for which the condition is true."""
         give_up = now() + limit
@@ -336,21 +379,29 @@ class Engine:
             assert status.phase not in FINAL, f"ended before {what}: {status.sentence}"
             time.sleep(EVERY)
 
-    def until_begun(self, operation: str, count: int, limit: float = 60) -> list[Begin]:
+    def until_begun(self, operation: str, count: int) -> list[Begin]:
         """The begins by the hosts' own logs, once there are that many."""
 
         def enough() -> list[Begin]:
             found = begun(self.lab, operation)
             return found if len(found) >= count else []
 
-        return until(enough, limit, f"{count} hosts begun in {operation}")
+        return until(enough, f"{count} hosts begun in {operation}")
 
-    def until_ended(self, operation: str, limit: float = 120) -> Status:
-        return self.until(operation, lambda status: status.phase in FINAL, limit, "an end")
+    def until_ended(self, operation: str) -> Status:
+        return self.until(operation, lambda status: status.phase in FINAL, "an end", TO_AN_END)
 
-    def until_held(self, operation: str, prefix: str, limit: float) -> Hold:
+    def until_told(self, operation: str, words: str) -> str:
+        """The first line of its story with these words: what came and went again is in it too."""
+
+        def lines(status: Status) -> list[str]:
+            return [note.text for note in status.story if words in note.text]
+
+        return lines(self.until(operation, lines, f"told: {words}"))[0]
+
+    def until_held(self, operation: str, prefix: str) -> Hold:
         """The first hold of that name, or of a name that begins so."""
-        status = self.until(operation, lambda s: holds(s, prefix), limit, f"a hold {prefix}")
+        status = self.until(operation, lambda s: holds(s, prefix), f"a hold {prefix}")
         return holds(status, prefix)[0]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab.engine_rig import (
+    LATE,
     PERMITTED,
     Engine,
     begun,
@@ -48,13 +49,15 @@ def counting(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eng
 def restart_by_hand(lab: Lab, *names: str) -> float:
     """Restart agents as a person would, on their hosts, which takes them out of the catalog."""
 
-    async def restart() -> None:
-        for name in names:
-            (done,) = await on_host(lab, lab.layout.host(name), "lab-host restart consul")
-            assert done.exit_status == 0, done.stderr
+    async def restart(name: str) -> None:
+        (done,) = await on_host(lab, lab.layout.host(name), "lab-host restart consul")
+        assert done.exit_status == 0, done.stderr
+
+    async def together() -> None:
+        await asyncio.gather(*map(restart, names))
 
     asked = now()
-    asyncio.run(restart())
+    asyncio.run(together())
     return asked
 
 
@@ -63,10 +66,10 @@ def test_agents_restarted_by_hand_hold_a_rollout_that_restarts_none_of_them(
 ) -> None:
     """The rollout's own change keeps nodes registered, and it touches none of these two hosts."""
     lab = fresh_lab
-    name = counting.start("churned", "^cache-0(0[1-9]|1[0-2])$")
+    name = counting.start("churned", "^cache-0[01]")
     counting.until_begun(name, 3)
     asked = restart_by_hand(lab, "cache-027", "cache-028")
-    hold = counting.until_held(name, "limit:churn", 30)
+    hold = counting.until_held(name, "limit:churn")
     held = clock_of(hold.since)
     report(f"two agents restarted by hand, held {held - asked:.2f} s after the first was told to")
     assert held - asked < 2 * LEAVES + SEEN
@@ -77,11 +80,11 @@ def test_agents_restarted_by_hand_hold_a_rollout_that_restarts_none_of_them(
     assert "limit:churn" in shown.text
     assert "by itself" in shown.text
 
-    counting.until(name, lambda s: not holds(s, "limit:churn"), 60, "room again")
+    counting.until(name, lambda s: not holds(s, "limit:churn"), "room again")
     status = counting.until_ended(name)
-    assert (status.phase, status.changed) == ("completed", 12)
+    assert (status.phase, status.changed) == ("completed", 19)
     (cleared,) = told(status, "hold limit:churn cleared")
-    assert held + WINDOW - LEAVES < cleared < held + WINDOW + 1
+    assert held + WINDOW - LEAVES < cleared < held + WINDOW + LATE
     late = [begin.at for begin in begun(lab, name) if begin.at > held + PERMITTED]
     assert late, "it was held in the middle"
     assert min(late) > cleared + BAKE - 0.1
@@ -96,7 +99,7 @@ def test_a_rollout_that_takes_nodes_out_keeps_within_its_budget(
     lab.set_load(OFF_PEAK)  # four cold slots at the peak are the database's matter, not this test's
     began = now()
     name = counting.start("churned", "^cache-00[1-4]$", stages="100%", change="default-leave")
-    status = counting.until_ended(name, 400)
+    status = counting.until_ended(name)
     assert (status.phase, status.changed) == ("completed", 4)
     times = [begin.at for begin in begun(lab, name)]
     assert len(times) == 4

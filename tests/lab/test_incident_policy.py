@@ -123,7 +123,7 @@ def started(engine: Engine, lab: Lab, *more: str, **environment: str) -> Plan:
     name, file = engine.files("cache", "^cache-", stages=SLOWLY, change="default-leave")
     said = engine("rollout", "start", file, *more, "--json", **environment)
     assert said.code == 0, said.text
-    engine.until_held(name, "approval:start", 20)
+    engine.until_held(name, "approval:start")
     plan = load_plan(store_of(f"file://{engine.folder}/state/plans"), engine.status(name).plan)
     assert engine("rollout", "abort", name, "--reason", "only its plan was wanted").code == 0
     engine.until_ended(name)

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from lab.rig import CatalogWatch, Lab, begins, on_host
+from lab.rig import CATALOG, CatalogWatch, Lab, begins, on_host
 
-from guardrail.lab.health import LAG_LIMIT, fetch, status
+from guardrail.lab.health import LAG_LIMIT, fetch, loop_lag, status
 from guardrail.lab.layout import LabHost
 from guardrail.lab.ready import DEMAND, SUCCESS
 from guardrail.lab.register import read_register
@@ -20,6 +20,10 @@ from guardrail.lab.warm import is_untouched
 pytestmark = pytest.mark.lab
 
 HIT_RATIO = "sum(rate(lab_hits_total[5s])) / sum(rate(lab_gets_total[5s]))"
+FLUSHES = 'memcached_cmd_flush{{host="{}"}}'
+TIMEOUTS = "sum(increase(lab_boot_timeouts_total[5s]))"
+LAG = "max(max_over_time(lab_event_loop_lag_seconds[6s]))"
+"""What was measured while an event loop of the lab lagged by LAG_LIMIT is void."""
 
 
 def test_every_part_is_up_and_answers(lab: Lab) -> None:
@@ -27,8 +31,8 @@ def test_every_part_is_up_and_answers(lab: Lab) -> None:
     assert [part for part in found.parts if not part.ok] == []
     assert len(found.parts) == 4 * 30 + 6
     assert set(found.lag) == {"boot", "load", "ring"}
-    assert max(found.lag.values()) < LAG_LIMIT
     assert found.ok
+    assert lab.wait_for(lambda: max(loop_lag(lab.layout).values()) < LAG_LIMIT)
 
 
 def test_up_twice_says_so_and_starts_nothing(lab: Lab) -> None:
@@ -61,47 +65,57 @@ def test_nothing_listens_outside_loopback(lab: Lab) -> None:
 
 
 def test_baseline_is_the_measured_one(lab: Lab) -> None:
-    readings: dict[float, tuple[float, float, float]] = {}
+    """By readings of a lab that keeps up: those during a lag of its event loops are void."""
+    asked = (DEMAND, HIT_RATIO, SUCCESS, TIMEOUTS)
+    readings: dict[float, tuple[float, ...]] = {}
 
     def enough() -> bool:
-        taken = lab.value("max(timestamp(lab_boots_total))")
-        demand, hits, success = (lab.value(query) for query in (DEMAND, HIT_RATIO, SUCCESS))
-        if taken is not None and None not in {demand, hits, success}:
-            readings[taken] = (demand, hits, success)  # type: ignore[assignment]
+        taken, lag = lab.value("max(timestamp(lab_boots_total))"), lab.value(LAG)
+        found = [value for query in asked if (value := lab.value(query)) is not None]
+        if taken is not None and lag is not None and lag < LAG_LIMIT and len(found) == len(asked):
+            readings[taken] = tuple(found)
         return len(readings) >= 15
 
-    assert lab.wait_for(enough, 40)
-    demands, hits, successes = zip(*readings.values(), strict=True)
+    assert lab.wait_for(enough)
+    demands, hits, successes, timeouts = zip(*readings.values(), strict=True)
     assert max(demands) < 0.3
     assert 0.08 < sum(demands) / len(demands) < 0.2
     assert min(hits) > 0.98
     # A boot under way is counted as begun and not yet as served: next time it is the other way.
     assert sum(successes) / len(successes) > 0.95
-    assert lab.value("sum(increase(lab_boot_timeouts_total[15s]))") == 0
-    assert lab.value('count(up{job="memcached"} == 1)') == 30
+    assert max(timeouts) == 0
+    assert lab.wait_for(lambda: lab.value('count(up{job="memcached"} == 1)') == 30)
 
 
 async def test_default_leave_costs_a_slot_and_promotes_a_spare(fresh_lab: Lab) -> None:
     lab, ring = fresh_lab, fresh_lab.ring()
     host = lab.layout.host(ring["slots"][0])
+    registered = _registered(lab, host)
+    both = (ring["spares"][0], host.name)
+    emptied = {name: lab.value(FLUSHES.format(name)) for name in both}
     with CatalogWatch(lab, host.name) as watch:
         commands = ("lab-host stage consul 1.8.8", "lab-host switch consul 1.8.8")
         done = await on_host(lab, host, *commands, "lab-host restart consul", "consul version")
     assert [result.exit_status for result in done] == [0, 0, 0, 0]
     assert done[-1].stdout.splitlines()[0] == "Consul v1.8.8"
     assert watch.absences > 0
-    assert await asyncio.to_thread(lab.wait_for, lambda: host.name in lab.ring()["spares"], 10)
+    assert await asyncio.to_thread(lab.wait_for, lambda: host.name in lab.ring()["spares"])
+    assert _registered(lab, host) > registered
     assert lab.ring()["slots"][0] == ring["spares"][0]
     assert lab.ring()["spares"] == [*ring["spares"][1:], host.name]
+
     # Both were emptied: the spare before it took the slot, the host when it came back.
-    for name in (ring["spares"][0], host.name):
-        flushes = f'memcached_cmd_flush{{host="{name}"}}'
-        assert await asyncio.to_thread(lab.wait_for, lambda q=flushes: lab.value(q) == 1, 5)
+    def once_more() -> bool:
+        found = {name: lab.value(FLUSHES.format(name)) for name in both}
+        return found == {name: (count or 0) + 1 for name, count in emptied.items()}
+
+    assert await asyncio.to_thread(lab.wait_for, once_more)
 
 
 async def test_the_first_restart_onto_keep_registered_keeps_it_registered(fresh_lab: Lab) -> None:
     lab, ring = fresh_lab, fresh_lab.ring()
     host = lab.layout.host(ring["slots"][1])
+    registered = _registered(lab, host)
     with CatalogWatch(lab, host.name) as watch:
         steps = ("lab-host stage consul 1.8.8", "lab-host switch consul 1.8.8")
         done = await on_host(
@@ -113,14 +127,20 @@ async def test_the_first_restart_onto_keep_registered_keeps_it_registered(fresh_
             "lab-host restart consul",
         )
         assert [result.exit_status for result in done] == [0] * 5
-        assert await asyncio.to_thread(lab.wait_for, lambda: _build(lab, host) == "1.8.8", 15)
-    assert len(watch.seen) > 50
-    assert watch.longest_gap < 0.5
+        assert await asyncio.to_thread(lab.wait_for, lambda: _build(lab, host) == "1.8.8")
+    assert watch.seen
     assert watch.absences == 0
+    assert _registered(lab, host) == registered, "not between two looks either"
     assert lab.ring()["slots"] == ring["slots"]
     me = json.loads(fetch(host.address, 8500, "/v1/agent/self"))
     assert me["Config"]["Version"] == "1.8.8"
     assert me["DebugConfig"]["LeaveOnTerm"] is False
+
+
+def _registered(lab: Lab, host: LabHost) -> int:
+    """Which registration of its service the catalog has: one after a departure is a later one."""
+    (entry,) = (entry for entry in lab.consul(CATALOG) if entry["Node"] == host.name)
+    return int(entry["CreateIndex"])
 
 
 def _build(lab: Lab, host: LabHost) -> str:
@@ -138,8 +158,8 @@ async def test_the_host_writes_what_began_and_for_whom(fresh_lab: Lab) -> None:
     last = begins(host, "stage")[-1]
     assert (last["host"], last["agent"], last["version"]) == (host.name, "exporter", "1.1.0")
     assert last["operation"] == "op-7"
-    assert abs(time.time() - float(last["wall"])) < 10
-    assert abs(time.monotonic() - float(last["mono"])) < 10
+    assert abs(time.time() - float(last["wall"])) < 60
+    assert abs(time.monotonic() - float(last["mono"])) < 60
 
 
 async def test_the_exporter_is_upgraded_by_the_same_verbs(fresh_lab: Lab) -> None:
@@ -157,10 +177,11 @@ async def test_load_goes_on_while_a_lab_is_restored_whose_cache_nobody_touched(l
     """Agents are as good as new; a cache that was killed counts as touched until it is warmed."""
     never_stopped = "min_over_time(lab_lambda[10s]) > 0"
     lab.restore()
-    assert lab.wait_for(lambda: lab.value(never_stopped) is not None, 20)
+    assert lab.wait_for(lambda: lab.value(never_stopped) is not None)
     host = lab.hosts[11]
     steps = ("stage exporter 1.1.0", "switch exporter 1.1.0", "restart exporter")
     await on_host(lab, host, *(f"lab-host {step}" for step in steps))
+    assert lab.wait_for(lambda: is_untouched(read_register(lab.state)))
     lab.restore()
     assert lab.value(never_stopped) is not None
     assert 'version="1.1.0"' not in fetch(host.address, 9100, "/metrics")
@@ -168,7 +189,7 @@ async def test_load_goes_on_while_a_lab_is_restored_whose_cache_nobody_touched(l
     start_part(lab.state, f"{host.name}/memcached")
     assert not is_untouched(read_register(lab.state))
     lab.restore()
-    assert is_untouched(read_register(lab.state))
+    assert lab.wait_for(lambda: is_untouched(read_register(lab.state)))
 
 
 @pytest.mark.parametrize(
@@ -274,4 +295,4 @@ def test_a_stopped_part_is_down_and_comes_back(fresh_lab: Lab) -> None:
 def test_a_dead_memcached_is_missing_from_the_targets(fresh_lab: Lab) -> None:
     stop_part(fresh_lab.state, "cache-022/memcached", signal.SIGKILL)
     targets = 'count(up{job="memcached"} == 1)'
-    assert fresh_lab.wait_for(lambda: fresh_lab.value(targets) == 29, 10)
+    assert fresh_lab.wait_for(lambda: fresh_lab.value(targets) == 29)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import asyncssh
 import pytest
+from lab.rig import PATIENCE
 
 from guardrail.errors import Refused
 from guardrail.lab.hosts import LAB_ID
@@ -58,7 +59,7 @@ def interrupted_up(layout: Layout, after: str, number: signal.Signals) -> tuple[
             if after in line:
                 os.kill(process.pid, number)
                 break
-        _, rest = process.communicate(timeout=60)
+        _, rest = process.communicate(timeout=PATIENCE)
     return process.returncode, rest
 
 
@@ -153,7 +154,7 @@ def test_a_taken_address_is_refused_before_anything_starts(small: Layout) -> Non
         pytest.raises(Refused, match=r"127\.0\.41\.1:8500 is in use"),
     ):
         up(small)
-    assert wait_until(lambda: listening() == set(), 5)
+    assert wait_until(lambda: listening() == set(), PATIENCE)
 
 
 def test_a_folder_that_is_no_labs_is_refused_and_kept(small: Layout) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lab.engine_rig import Engine, begun, report
+from lab.engine_rig import Engine, begun, report, until
 from lab.rig import Lab
 
 from guardrail.model.messages import Status
@@ -35,8 +35,7 @@ def test_a_second_rollout_on_the_caches_waits_and_names_the_first(
     one = engine.start("paced", SLOW, stages="100%")
     engine.until_begun(one, 2)
     two = engine.start("usual", OTHERS, stages="100%")
-    hold = engine.until_held(two, "lease", 20)
-    assert f"memcached is held by {one} (" in hold.reasons[0]
+    assert f"memcached is held by {one} (" in engine.until_told(two, "hold lease: ")
     listed = engine("lease", "list")
     assert f"memcached: {one} (" in listed.text
     assert f"{two} (" in listed.text.split("token")[1]
@@ -45,7 +44,7 @@ def test_a_second_rollout_on_the_caches_waits_and_names_the_first(
     last, first = begun(lab, one)[-1].at, begun(lab, two)[0].at
     report(f"the second begins {first - last:.1f} s after the first's last host (its bake is 3 s)")
     assert first > last + 3
-    assert "Nobody holds a lease" in engine("lease", "list").text
+    until(lambda: "Nobody holds a lease" in engine("lease", "list").text, "both were given back")
 
 
 def test_an_urgent_one_makes_the_first_yield_and_it_goes_on_after(
@@ -55,8 +54,7 @@ def test_an_urgent_one_makes_the_first_yield_and_it_goes_on_after(
     one = engine.start("paced", SLOW, stages="100%")
     engine.until_begun(one, 2)
     urgent = start_urgent(engine, OTHERS)
-    hold = engine.until_held(one, "yield", 20)
-    assert f"{urgent} is urgent (" in hold.reasons[0]
+    assert f"{urgent} is urgent (" in engine.until_told(one, "hold yield: ")
     assert changed(engine.until_ended(urgent)) == ("completed", 3)
     assert changed(engine.until_ended(one)) == ("completed", HOSTS)
     theirs = [begin.at for begin in begun(lab, urgent)]

@@ -28,12 +28,12 @@ def test_a_host_put_back_by_hand_raises_reverted_and_a_retry_changes_it_again(
     lab = fresh_lab
     name = engine.start("paced", "^cache-00[1235]$", stages="1, 100%")
     first = engine.until_begun(name, 1)[0].host
-    assert engine("rollout", "pause", name).code == 0  # what is in flight goes on to its end
-    engine.until(name, lambda s: s.changed >= 1, 60, "a changed host")
+    engine.pause(name)  # what is in flight goes on to its end
+    engine.until(name, lambda s: s.changed >= 1, "a changed host")
     put_back(lab, first)
     assert engine("rollout", "resume", name).code == 0
 
-    held = engine.until_held(name, "reverted", 60)
+    held = engine.until_held(name, "reverted")
     assert held.reasons == (f"{first} is at {OLD}, and was brought to {NEW}",)
     shown, why = engine("rollout", "status", name), engine("rollout", "explain", name)
     for said in (shown, why):

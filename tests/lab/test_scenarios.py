@@ -10,7 +10,9 @@ import pytest
 from lab.engine_rig import (
     EVERY,
     EXAMPLES,
+    LATE,
     PERMITTED,
+    TO_AN_END,
     Engine,
     all_pass,
     begun,
@@ -20,13 +22,14 @@ from lab.engine_rig import (
     events,
     holds,
     now,
+    past,
     report,
     restarts,
     servers_see,
     told,
     until,
 )
-from lab.rig import OFF_PEAK, Lab
+from lab.rig import OFF_PEAK, PATIENCE, Lab
 
 from guardrail.lab.supervisor import start_part, stop_part
 from guardrail.model.operation import FINAL
@@ -34,7 +37,7 @@ from guardrail.model.operation import FINAL
 pytestmark = pytest.mark.lab
 
 NEW, OLD = "1.8.8", "1.8.7"
-EVERY_HOST = "^cache-"
+EVERY_HOST, NINETEEN = "^cache-", "^cache-0[01]"
 BAKE = 3.0
 """Seconds, of the fleets `usual`, `paced` and `asked` (source/policies.yaml)."""
 GRACE, RECOVER = 4.0, 5.0
@@ -77,7 +80,7 @@ def test_a_rollout_at_peak_load_changes_every_host_once(engine: Engine, fresh_la
     name, file = engine.files("usual", EVERY_HOST, stages="1, 25%, 100%")
     planned = engine("plan", file).text
     assert "30 hosts" in planned, planned
-    watched = engine("rollout", "start", file, "--watch", limit=180)
+    watched = engine("rollout", "start", file, "--watch", limit=TO_AN_END)
     assert watched.code == 0, watched.text
     assert "30 of 30 hosts changed" in watched.text
     names = [host.name for host in lab.hosts]
@@ -93,21 +96,21 @@ def test_a_rollout_at_peak_load_changes_every_host_once(engine: Engine, fresh_la
 
 def test_two_dead_caches_hold_it_and_a_resume_bakes_first(engine: Engine, fresh_lab: Lab) -> None:
     lab = fresh_lab
-    name = engine.start("paced", "^cache-0(0[1-9]|1[0-2])$")
+    lab.set_load(OFF_PEAK)
+    name = engine.start("paced", NINETEEN)
     engine.until_begun(name, 3)
     killed = kill_two_caches(lab)
-    hold = engine.until_held(name, "gate:", 20)
-    seen, held = now(), clock_of(hold.since)
+    hold = engine.until_held(name, "gate:")
+    held = clock_of(hold.since)
     report(f"two caches killed, hold {hold.name} after {held - killed:.2f} s (bound 9)")
     bound = SCRAPE + RATE_WINDOW + FAIL_AFTER * GATE_EVERY
     assert 0 < held - killed < bound + SIGNALLING
-    assert seen - killed < bound + SIGNALLING
-    engine.until(name, lambda status: not status.in_flight, 30, "nothing in flight")
+    engine.until(name, lambda status: not status.in_flight, "nothing in flight")
     start_two_caches(lab)
-    engine.until(name, all_pass, 60, "every gate passes")
+    engine.until(name, all_pass, "every gate passes")
     assert engine.status(name).holds, "a gate of a cache-critical fleet waits for a person"
     assert begun_after(lab, name, held + PERMITTED) == []
-    assert len(begun(lab, name)) < 12, "it was held in the middle"
+    assert len(begun(lab, name)) < 19, "it was held in the middle"
 
     resumed = engine("rollout", "resume", name, "--by", "ann")
     assert resumed.code == 0, resumed.text
@@ -117,7 +120,17 @@ def test_two_dead_caches_hold_it_and_a_resume_bakes_first(engine: Engine, fresh_
     late = [begin.at for begin in begun(lab, name) if begin.at > held + PERMITTED]
     report(f"first begin {min(late) - cleared:.2f} s after the resume, of a bake of {BAKE:g} s")
     assert min(late) - cleared >= BAKE
-    assert status.changed == 12
+    assert status.changed == 19
+
+
+def passing_since(engine: Engine, operation: str, gate: str, at: float) -> float:
+    """Since when the gate had passed then, without a break, as the operation was told."""
+    told_of = [(when, one) for when, one in engine.journal(operation, "gate") if when <= at]
+    mine = [(when, one) for when, one in told_of if one["gate"] == gate and one["counted"]]
+    verdicts = [(when, one["verdict"]) for when, one in mine]
+    when, verdict = verdicts[-1]
+    assert verdict == "pass"
+    return when
 
 
 def test_missing_evidence_holds_until_it_was_good_for_a_while(
@@ -128,34 +141,32 @@ def test_missing_evidence_holds_until_it_was_good_for_a_while(
     engine.until_begun(name, 3)
     stop_part(lab.state, "prometheus", signal.SIGKILL)
     stopped = now()
-    held = clock_of(engine.until_held(name, "evidence:", 30).since)
+    held = clock_of(engine.until_held(name, "evidence:").since)
     report(f"Prometheus killed, first evidence hold after {held - stopped:.2f} s (bound 9)")
     assert held - stopped < WATCHER + GRACE + SIGNALLING
-    status = engine.until(name, lambda s: len(holds(s, "evidence:")) == 3, 15, "all three hold")
+    engine.until(name, lambda s: len(holds(s, "evidence:")) == 3, "all three hold")
     assert begun_after(lab, name, held + PERMITTED) == []
 
     start_part(lab.state, "prometheus")
-    status = engine.until(name, all_pass, 60, "every gate passes")
-    assert holds(status, "evidence:"), "cleared at once"
-    status = engine.until(name, lambda s: not holds(s, "evidence:"), 30, "evidence is back")
-    waits = []
-    for gate in status.gates:
-        assert gate.judgement is not None
-        (cleared,) = told(status, f"hold evidence:{gate.name} cleared")
-        waits.append(cleared - clock_of(gate.since))
+    status = engine.until_ended(name)
+    assert status.phase == "completed"
+    cleared = {
+        gate.name: told(status, f"hold evidence:{gate.name} cleared")[-1] for gate in status.gates
+    }
+    waits = [at - passing_since(engine, name, gate, at) for gate, at in cleared.items()]
     report(f"holds cleared {min(waits):.2f} to {max(waits):.2f} s after the first good verdict")
     assert min(waits) >= RECOVER - 0.05
-    assert max(waits) < RECOVER + SIGNALLING
-    assert begun_after(lab, name, held + PERMITTED) == []
-    assert engine.until_ended(name).phase == "completed"
+    assert max(waits) < RECOVER + LATE
+    late = [begin.at for begin in begun(lab, name) if begin.at > held + PERMITTED]
+    assert min(late) - max(cleared.values()) >= BAKE
 
 
 def test_a_silent_host_is_unknown_and_waits_for_a_person(engine: Engine, fresh_lab: Lab) -> None:
     lab, names = fresh_lab, ["cache-001", "cache-002", "cache-003", "cache-006"]
-    name = engine.start("paced", "^cache-00[1236]$")
+    name = engine.start("single", "^cache-00[1236]$")  # one by one: each has a hold of its own
     for silent in ("cache-003", "cache-006"):
         stop_part(lab.state, f"{silent}/sshd")
-    engine.until_held(name, "host:cache-003", 40)
+    engine.until_held(name, "host:cache-003")
     shown, why = engine("rollout", "status", name), engine("rollout", "explain", name)
     for said in (shown, why):
         assert said.code == 0
@@ -167,7 +178,7 @@ def test_a_silent_host_is_unknown_and_waits_for_a_person(engine: Engine, fresh_l
     start_part(lab.state, "cache-003/sshd")
     retried = engine("rollout", "retry", name, "cache-003", "--by", "ann")
     assert retried.code == 0, retried.text
-    engine.until_held(name, "host:cache-006", 40)
+    engine.until_held(name, "host:cache-006")
     assert agent_says(lab, "cache-003") == NEW
     skipped = engine("rollout", "skip", name, "cache-006", "--reason", "dead", "--by", "ann")
     assert skipped.code == 0, skipped.text
@@ -185,15 +196,16 @@ def test_no_host_begins_once_pause_has_said_so(engine: Engine, fresh_lab: Lab) -
     lab = fresh_lab
     name = engine.start("wide", EVERY_HOST, stages="100%", change="slow-to-prepare")
     engine.until_begun(name, 1)
-    asked = []
+    asked: list[int] = []
     for delay in (0.0, 0.6, 1.2):
+        if asked:
+            resumed = engine("rollout", "resume", name)
+            assert resumed.code == 0, resumed.text
         time.sleep(delay)  # the next pause comes at another moment; nothing is waited for
         at, said = engine.heard("begins any more", "rollout", "pause", name)
         asked.append(int(said.partition("at most ")[2].split()[0]))
-        until(lambda at=at: now() > at + 5.0, 6)
+        past(at + 5.0)
         assert begun_after(lab, name, at) == []
-        resumed = engine("rollout", "resume", name)
-        assert resumed.code == 0, resumed.text
     report(f"3 pauses, watched for 5 s each in 30 hosts' logs; in flight when said: {asked}")
     assert any(count > 1 for count in asked), "no pause met a burst"
     aborted = engine("rollout", "abort", name, "--reason", "seen enough")
@@ -205,8 +217,8 @@ def test_no_host_begins_once_pause_has_said_so(engine: Engine, fresh_lab: Lab) -
 
 def test_abort_leaves_done_hosts_done_and_names_them(engine: Engine, fresh_lab: Lab) -> None:
     lab = fresh_lab
-    name = engine.start("paced", "^cache-0[01]")
-    engine.until(name, lambda status: status.changed >= 3, 60, "three are done")
+    name = engine.start("paced", NINETEEN)
+    engine.until(name, lambda status: status.changed >= 3, "three are done")
     aborted = engine("rollout", "abort", name, "--reason", "enough", "--by", "ann")
     assert aborted.code == 0, aborted.text
     status = engine.until_ended(name)
@@ -225,9 +237,9 @@ def test_abort_leaves_done_hosts_done_and_names_them(engine: Engine, fresh_lab: 
     assert {word for word in done if word in summary.text} == done
 
 
-def in_the_middle(lab: Lab, operation: str) -> str:
+def in_the_middle(lab: Lab, operation: str, names: list[str]) -> str:
     """A host whose restart has begun and not ended, by its own log; empty: none now."""
-    for host in lab.hosts:
+    for host in map(lab.layout.host, names):
         seen = [x["event"] for x in events(host, operation, ("restart",))]
         if seen == ["begin"]:
             return host.name
@@ -238,7 +250,7 @@ def test_a_killed_worker_changes_no_host_twice(engine: Engine, fresh_lab: Lab) -
     lab, began = fresh_lab, now()
     names = [f"cache-{n:03d}" for n in range(1, 5)]
     name = engine.start("single", "^cache-00[1-4]$", stages="100%")
-    victim = until(lambda: in_the_middle(lab, name), 60, "a host is being restarted")
+    victim = until(lambda: in_the_middle(lab, name, names), "a host is being restarted")
     worker = engine.worker()
     os.kill(worker, signal.SIGKILL)
     killed = now()
@@ -250,7 +262,7 @@ def test_a_killed_worker_changes_no_host_twice(engine: Engine, fresh_lab: Lab) -
         assert len(status.in_flight) <= 1, status.in_flight
         if not status.changed:
             assert [flight.index for flight in status.in_flight] in ([first], [])
-        assert now() < killed + 90, status.sentence
+        assert now() < killed + TO_AN_END, status.sentence
         time.sleep(EVERY)
         status = engine.status(name)
     assert engine.worker() != worker
@@ -264,11 +276,11 @@ def test_operations_outlive_a_killed_temporal_server(engine: Engine, fresh_lab: 
     lab, began = fresh_lab, now()
     names = [f"cache-{n:03d}" for n in range(1, 7)]
     name = engine.start("usual", "^cache-00[1-6]$")
-    until(lambda: in_the_middle(lab, name), 60, "a host is being restarted")
+    until(lambda: in_the_middle(lab, name, names), "a host is being restarted")
     os.kill(engine.server(), signal.SIGKILL)
     killed = now()
     assert engine.process is not None
-    assert engine.process.wait(40) == 3
+    assert engine.process.wait(PATIENCE) == 3
     engine.up()
     report(f"Temporal killed: up again on the same database after {now() - killed:.1f} s")
     status = engine.until_ended(name)
@@ -283,17 +295,17 @@ def test_an_approval_is_somebody_elses_and_opens_no_held_gate(
     lab = fresh_lab
     lab.set_load(OFF_PEAK)
     name = engine.start("asked", "^cache-00[1-3]$")
-    engine.until_held(name, "approval:start", 20)
+    engine.until_held(name, "approval:start")
     own = engine("rollout", "approve", name, "--point", "start")
     assert own.code == 1
     assert "ann asked for this operation" in own.text
     kill_two_caches(lab)
-    engine.until_held(name, "gate:cache-nodes", 20)
+    engine.until_held(name, "gate:cache-nodes")
     late = engine("rollout", "approve", name, "--point", "start", "--by", "bob")
     assert late.code == 0, late.text
     assert "still held: gate:cache-nodes" in late.text
     start_two_caches(lab)
-    engine.until(name, all_pass, 60, "every gate passes")
+    engine.until(name, all_pass, "every gate passes")
     assert begun(lab, name) == []
     resumed = engine("rollout", "resume", name)
     assert resumed.code == 0, resumed.text
@@ -310,7 +322,7 @@ def test_the_same_format_upgrades_a_node_exporter(
     policy.write_text(policy.read_text().replace("unavailable: 10%", "unavailable: 30%"))  # quicker
     with engine_on(lab, tmp_path / "engine", example / "source") as own:
         files = [str(example / "fleet.yaml"), str(example / "rollout.yaml")]
-        watched = own("rollout", "start", *files, "--watch", limit=180)
+        watched = own("rollout", "start", *files, "--watch", limit=TO_AN_END)
     assert watched.code == 0, watched.text
     assert "30 of 30 hosts changed" in watched.text
     for host in lab.hosts:

@@ -36,7 +36,7 @@ def zones(lab: Lab) -> dict[str, str]:
 
 
 def test_a_plan_shows_hosts_waves_limits_and_the_end(engine: Engine, lab: Lab) -> None:
-    until(lambda: len(zones(lab)) == len(lab.hosts), 90, "every node's zone is in the catalog")
+    until(lambda: len(zones(lab)) == len(lab.hosts), "every node's zone is in the catalog")
     _, file = engine.files("usual", EVERY_HOST, stages="1, 25%, 100%")
     planned = engine("plan", file)
     assert planned.code == 0, planned.text
@@ -256,20 +256,21 @@ def test_gate_read_is_for_other_peoples_tools(engine: Engine, fresh_lab: Lab) ->
     good = engine(*words)
     answer = json.loads(good.out)
     assert (good.code, list(answer), answer["kind"]) == (0, GATE_KEYS, None)
-    assert (answer["gate"], answer["verdict"], answer["value"]) == ("cache-nodes", "pass", 1)
+    assert (answer["gate"], answer["verdict"]) == ("cache-nodes", "pass")
+    assert 0.95 < answer["value"] <= 1  # one of 30 may be scraped too late
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer["takenAt"])
     assert url in answer["source"]
 
     for name in ("cache-020", "cache-021"):
         stop_part(fresh_lab.state, f"{name}/memcached")
     began = now()
-    waited = engine("gate", "wait", "cache-nodes", "--for", "fail", "--within", "20s", "--json")
+    waited = engine("gate", "wait", "cache-nodes", "--for", "fail", "--within", "3m", "--json")
     assert (waited.code, json.loads(waited.out)["verdict"]) == (0, "fail")
     report(f"gate wait saw two dead caches after {waited.at - began:.1f} s")
     bad = engine(*words)
     answer = json.loads(bad.out)
     assert (bad.code, list(answer), answer["verdict"]) == (1, GATE_KEYS, "fail")
-    assert engine("gate", "wait", "cache-nodes", "--within", "3s").code == 1
+    assert engine("gate", "wait", "cache-nodes", "--within", "8s").code == 1
 
     stop_part(fresh_lab.state, "prometheus")
     none = engine(*words)

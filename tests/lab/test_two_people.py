@@ -24,7 +24,7 @@ def test_two_others_have_to_sign_and_the_requester_does_not_count(
 ) -> None:
     keys = {name: key(tmp_path, name) for name in ("ann", "bob", "cid", "dee", "eve")}
     name = engine.start("two", "^cache-00[1-3]$")  # as ann
-    engine.until_held(name, "approval:start", 20)
+    engine.until_held(name, "approval:start")
 
     def approve(*words: str) -> Ended:
         return engine("rollout", "approve", name, "--point", "start", *words)
