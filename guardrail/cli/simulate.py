@@ -10,7 +10,7 @@ import typer
 
 from guardrail.errors import Refused
 from guardrail.simulation.campaign import NOTHING, Tally, added, broken, readable, run_seeds
-from guardrail.simulation.story import story
+from guardrail.simulation.from_seed import story
 
 EXAMPLE = "Example: guardrail simulate --seeds 2000"
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from guardrail.simulation.faults import FAULTS, Fault, planted
+from guardrail.simulation.from_seed import story
 from guardrail.simulation.rule import Broken
-from guardrail.simulation.story import Story, in_words, shrink, story
+from guardrail.simulation.story import Story, in_words, shrink
 from guardrail.simulation.world import World
 
 CHUNK = 500

@@ -14,7 +14,7 @@ from guardrail.model.operation import (
 )
 from guardrail.model.plan import Course
 from guardrail.simulation.record import Record
-from guardrail.simulation.rule import LATE, Rule, Seen
+from guardrail.simulation.rule import BAKE_EXACT, LATE, Rule, Seen
 from guardrail.twins import Begun
 
 
@@ -120,9 +120,28 @@ class NoLoop(Rule):
 
 
 class Progress(Rule):
-    """With good evidence, answering hosts and people, it ends; and then no host is forgotten."""
+    """With good evidence, answering hosts and people, it ends; and then no host is forgotten.
+    Nobody has to ask for what evidence ends: hosts that were silent are read once more in time."""
 
     name = "progress"
+    AGAIN = 30.0 + BAKE_EXACT
+    """Seconds."""
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(course)
+        self.reading = 0
+        self.read_at = 0.0
+
+    def observe(self, seen: Seen) -> None:
+        event = seen.event
+        heard = event.kind == "hosts_read" and event.turn == self.reading
+        if heard or event.kind == "watch_again":
+            self.reading, self.read_at = 0, event.at
+        for read in seen.moment.reads:
+            self.reading = read.turn
+        waits = not self.reading and event.at - self.read_at > self.AGAIN
+        if waits and seen.state.hold("reread") is not None and seen.record.direction == "forward":
+            self.broken("silent hosts were not read once more", f"since {self.read_at:g} s")
 
     def end(self, state: State, record: Record) -> None:
         stuck = "; ".join(explain(state)) if not state.finished else ""

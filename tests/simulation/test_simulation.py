@@ -13,8 +13,9 @@ from guardrail.simulation.campaign import (
     tallies,
 )
 from guardrail.simulation.faults import FAULTS, planted
+from guardrail.simulation.from_seed import story
 from guardrail.simulation.rules import RULES
-from guardrail.simulation.story import in_words, shrink, story, without_operation
+from guardrail.simulation.story import in_words, shrink, without_operation
 from guardrail.simulation.world import World
 
 SEEDS = 2_000
