@@ -19,10 +19,14 @@ from pathlib import Path
 import httpx
 
 from guardrail.lab.layout import Layout
+from guardrail.lab.processes import wait_until
+from guardrail.lab.ready import all_pass
 
 HERE = Path(__file__).parent
 GUARDRAIL = [str(Path(sys.executable).parent / "guardrail")]
 NEW = "1.8.8"
+CATALOG_LIMIT = 60.0
+"""Seconds."""
 
 
 def main() -> int:
@@ -37,7 +41,7 @@ def main() -> int:
         os.environ["TEMPORAL_ADDRESS"] = f"127.0.0.1:{free_port()}"
         layout = Layout(state=Path(folder) / "guardrail" / "lab")
         with lab(), engine(Path(folder)):
-            status = roll_out()
+            status = roll_out(layout)
             agreed = verify(layout)
             summary(began)
     return status or (0 if agreed else 1)
@@ -95,9 +99,17 @@ def engine(folder: Path) -> Iterator[None]:
         child.wait(timeout=60)
 
 
-def roll_out() -> int:
+def await_catalog(layout: Layout) -> None:
+    """On a busy machine an agent may be out of the catalog for a while: it would not be planned."""
+    if not all_pass(layout):
+        print("  waiting until the catalog lists every cache host", flush=True)
+        wait_until(lambda: all_pass(layout), CATALOG_LIMIT)
+
+
+def roll_out(layout: Layout) -> int:
     """Plan, start and watch the rollout; its exit code."""
     files = [str(HERE / "fleet.yaml"), str(HERE / "rollout.yaml")]
+    await_catalog(layout)
     say("The plan: what will be done, within which limits, and where they come from")
     guardrail("plan", *files)
     say("The rollout, host by host, watched live")
