@@ -8,32 +8,26 @@ is begun once. What an outage has missed, the schedule catches up with.
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
 from temporalio.client import (
     Client,
     Schedule,
     ScheduleActionStartWorkflow,
-    ScheduleAlreadyRunningError,
-    ScheduleBackfill,
     ScheduleCalendarSpec,
-    ScheduleDescription,
-    ScheduleHandle,
     ScheduleOverlapPolicy,
     SchedulePolicy,
     ScheduleRange,
     ScheduleSpec,
     ScheduleState,
-    ScheduleUpdate,
-    ScheduleUpdateInput,
 )
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
 
+from guardrail.edges.schedules import Schedules, asked, run_id
 from guardrail.edges.shared import LIMIT, NotThere, Shared
-from guardrail.edges.temporal import ANSWER, TASK, short
+from guardrail.edges.temporal import TASK
 from guardrail.errors import Refused, Unanswered
 from guardrail.model import messages
 from guardrail.model.remind import (
@@ -174,84 +168,17 @@ class Reminding:
 
     # ------------------------------------------------------------ schedules
 
+    @property
+    def schedules(self) -> Schedules:
+        """What looks every day."""
+        return Schedules(self.client, self.address, SCHEDULE, "reminder", at_once=True)
+
     async def keep(self, reminders: Iterable[Reminder]) -> tuple[str, ...]:
         """A schedule for each; those that are new or changed look at once. Their names."""
-        changed = [each for each in reminders if await self._put(each)]
-        return tuple(each.name for each in changed)
+        return await self.schedules.keep({each.name: schedule_of(each) for each in reminders})
 
-    async def _put(self, reminder: Reminder) -> bool:
-        try:
-            await self._ask(
-                self.client.create_schedule(
-                    SCHEDULE + reminder.name,
-                    schedule_of(reminder),
-                    trigger_immediately=True,
-                    rpc_timeout=LIMIT,
-                )
-            )
-        except ScheduleAlreadyRunningError:
-            return await self._renew(reminder)
-        return True
-
-    async def _renew(self, reminder: Reminder) -> bool:
-        """Where its document is another one. Whether it is paused stays as it is."""
-        known = await self.schedule(reminder.name)
-        old = known.schedule.action
-        wanted = schedule_of(reminder)
-        if isinstance(old, ScheduleActionStartWorkflow) and old.id == _run_id(reminder):
-            return False
-
-        def change(given: ScheduleUpdateInput) -> ScheduleUpdate:
-            wanted.state = given.description.schedule.state
-            return ScheduleUpdate(schedule=wanted)
-
-        handle = self._handle(reminder.name)
-        await self._ask(handle.update(change, rpc_timeout=LIMIT))
-        await self._ask(handle.trigger(rpc_timeout=LIMIT))
-        return True
-
-    async def schedule(self, name: str) -> ScheduleDescription:
-        """What Temporal knows of a reminder's schedule. Raises Refused where there is none."""
-        return await self._ask(self._handle(name).describe(rpc_timeout=LIMIT), name)
-
-    async def pause(self, name: str, note: str) -> None:
-        """No looks until it is resumed."""
-        await self._ask(self._handle(name).pause(note=note, rpc_timeout=LIMIT), name)
-
-    async def resume(self, name: str, note: str) -> None:
-        """Look again every day."""
-        await self._ask(self._handle(name).unpause(note=note, rpc_timeout=LIMIT), name)
-
-    async def trigger(self, name: str) -> None:
-        """Look now."""
-        await self._ask(self._handle(name).trigger(rpc_timeout=LIMIT), name)
-
-    async def backfill(self, name: str, begin: float, until: float) -> None:
-        """Look as of each day from `begin` to `until`, in seconds since the epoch."""
-        span = ScheduleBackfill(
-            datetime.fromtimestamp(begin, UTC),
-            datetime.fromtimestamp(until, UTC),
-            ScheduleOverlapPolicy.ALLOW_ALL,
-        )
-        await self._ask(self._handle(name).backfill(span, rpc_timeout=LIMIT), name)
-
-    def _handle(self, name: str) -> ScheduleHandle:
-        return self.client.get_schedule_handle(SCHEDULE + name)
-
-    async def _ask(self, call: Awaitable[T], name: str = "") -> T:
-        try:
-            return await asyncio.wait_for(call, ANSWER + 1)
-        except TimeoutError:
-            raise Unanswered("Temporal", self.address, f"nothing within {ANSWER:g} s") from None
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and name:
-                raise Refused(f"the reminder {name} has no schedule; is it in a source?") from None
-            raise Unanswered("Temporal", self.address, short(error)) from None
-
-
-def _run_id(reminder: Reminder) -> str:
-    """The name of its looks: another one for another document."""
-    return f"reminders/{reminder.name}/{reminder.digest.removeprefix('sha256:')[:12]}"
+    async def _ask(self, call: Awaitable[T]) -> T:
+        return await asked(call, self.address)
 
 
 def schedule_of(reminder: Reminder) -> Schedule:
@@ -261,7 +188,7 @@ def schedule_of(reminder: Reminder) -> Schedule:
         action=ScheduleActionStartWorkflow(
             REMINDERS,
             BeginTask(reminder.name),
-            id=_run_id(reminder),
+            id=run_id("reminders", reminder.name, reminder.digest),
             task_queue=messages.TASK_QUEUE,
             static_summary=f"which moments of {reminder.name} are near",
         ),

@@ -121,7 +121,7 @@ async def test_an_owner_who_is_not_reached_a_target_that_is_and_done(tmp_path):
             shown = json.loads((await run("remind", "show", "gateway", "--json")).out)
             assert (shown["standing"], shown["doneBy"], shown["takenBy"]) == ("done", "ann", "ann")
             desk = Reminding((await connected(address)).client, address)
-            known = await desk.schedule("gateway")
+            known = await desk.schedules.of("gateway")
             assert known.schedule.spec.time_zone_name == "Pacific/Auckland"
             kept = (await run("journal", "show", "_notices")).out
             assert "channel ann did not take the message" in kept

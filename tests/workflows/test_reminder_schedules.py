@@ -79,7 +79,7 @@ async def test_a_schedule_fires_is_paused_triggered_and_backfilled(server):
         assert await desk.keep([ours]) == ("scheduled",)
         await until(lambda: len(told.looks) == 1)  # new ones look at once
         assert await desk.keep([ours]) == ()
-        known = (await desk.schedule("scheduled")).schedule
+        known = (await desk.schedules.of("scheduled")).schedule
         assert known.spec.time_zone_name == "Pacific/Auckland"
         assert known.policy.catchup_window == timedelta(days=366)
 
@@ -92,29 +92,29 @@ async def test_a_schedule_fires_is_paused_triggered_and_backfilled(server):
 
         await handle.update(quickly)
         await until(lambda: len(told.looks) >= 3)  # it fires
-        await desk.pause("scheduled", "as the test says")
-        info = await desk.schedule("scheduled")
+        await desk.schedules.pause("scheduled", "as the test says")
+        info = await desk.schedules.of("scheduled")
         assert info.schedule.state.paused
         await until(lambda: len(told.looks) >= info.info.num_actions)
         count = len(told.looks)
         await asyncio.sleep(2.5)  # two times of an interval that does not fire
         assert len(told.looks) == count
-        await desk.trigger("scheduled")
+        await desk.schedules.trigger("scheduled")
         await until(lambda: len(told.looks) == count + 1)
 
         changed = reminder(name="scheduled", occasion=Occasion("Asia/Tokyo"), digest="sha256:2")
         assert await desk.keep([changed]) == ("scheduled",)
-        assert (await desk.schedule("scheduled")).schedule.state.paused  # that stays
+        assert (await desk.schedules.of("scheduled")).schedule.state.paused  # that stays
         await until(lambda: len(told.looks) == count + 2)
-        await desk.resume("scheduled", "as the test says")
+        await desk.schedules.resume("scheduled", "as the test says")
         last = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
-        await desk.backfill("scheduled", last - 3 * 86_400, last)
+        await desk.schedules.backfill("scheduled", last - 3 * 86_400, last)
         looks = await until(lambda: told.looks[count + 2 :] if len(told.looks) > count + 4 else [])
     zone = ZoneInfo("Asia/Tokyo")
     times = sorted(datetime.fromtimestamp(look.at, zone) for look in looks)
     assert [(at.day, at.hour, at.minute) for at in times] == [(17, 12, 0), (18, 12, 0), (19, 12, 0)]
     with pytest.raises(Refused, match="nobody has no schedule"):
-        await desk.schedule("nobody")
+        await desk.schedules.of("nobody")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -132,7 +132,7 @@ async def test_what_is_near_in_the_source_is_begun_once_and_what_changes_is_hear
         await until(lambda: told.sent)
         assert [to for _, to in told.sent[f"near/{day}"]] == [("ann",)]
         assert set(told.sent) == {f"near/{day}"}  # the other one is far away
-        await desk.trigger("near")
+        await desk.schedules.trigger("near")
         file.write_text(text.replace("owner: ann", "owner: cid"))
         await desk.keep(load([tmp_path]).reminders)
         async with asyncio.timeout(20):

@@ -6,28 +6,21 @@ build. A message that no channel took is due again after a while; nobody waits h
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
-from itertools import count
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, VersioningBehavior
-from temporalio.exceptions import FailureError
+from temporalio.common import VersioningBehavior
 
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide import notices
-    from guardrail.decide.record import notice_record
-    from guardrail.model import board, journal, messages
-    from guardrail.model.board import Delivered, Due, DueTask, NoticesInput, Saying, Tidings
-    from guardrail.model.journal import Entry, EntryId, Head
-    from guardrail.model.notice import Answer, Sent
+    from guardrail.model import board, journal
+    from guardrail.model.board import Due, DueTask, NoticesInput, Saying, Tidings
+    from guardrail.model.notice import Answer
+    from guardrail_workflows.delivering import delivered, nobody, recorded_message
 
 SETTLE = 1.0
 """Seconds between two looks at what is due: a storm is looked at once a second."""
-DELIVERED_WITHIN = timedelta(minutes=20)
-SILENT = timedelta(seconds=15)
-"""Without a heartbeat for so long, the worker that delivers is lost."""
-RECORDED_WITHIN = timedelta(hours=6)
-"""A journal that cannot be written for longer lacks the message; the next one goes on."""
 JOURNALS = 20
 """Operations that have a message about them in their own journal; of more it is in `_notices`."""
 
@@ -88,65 +81,21 @@ class NoticesWorkflow:
 
     async def _say(self, saying: Saying, number: int) -> None:
         """Have it delivered, and keep what became of it."""
-        delivered = await self._delivered(saying)
+        answers = await delivered(saying.message, saying.like)
         now = workflow.time()
-        if delivered is None or _nobody(delivered.answers):
+        if nobody(answers):
             self.board = notices.not_taken(self.board, saying, now)
         else:
             self.board = notices.taken(self.board, saying)
         self.news = True
-        await self._record(saying, number, delivered.answers if delivered is not None else ())
+        await self._record(saying, number, answers)
 
-    async def _delivered(self, saying: Saying) -> Delivered | None:
-        """None: it could not be tried, since the worker's channels cannot be read."""
-        try:
-            answer: Delivered = await workflow.execute_activity(
-                board.DELIVER,
-                saying.message,
-                result_type=Delivered,
-                start_to_close_timeout=DELIVERED_WITHIN,
-                heartbeat_timeout=SILENT,
-                retry_policy=RetryPolicy(maximum_attempts=3),
-                summary=saying.like,
-            )
-        except FailureError as error:
-            workflow.logger.error("a message could not be delivered: %s", error.cause or error)
-            return None
-        return answer
-
-    async def _record(self, saying: Saying, number: int, answers: tuple[Answer, ...]) -> None:
+    async def _record(self, saying: Saying, number: int, answers: Sequence[Answer] | None) -> None:
         """In the journals of the operations that it is about."""
-        few = len(saying.operations) <= JOURNALS
-        for name in saying.operations if few and answers else ():
-            await self._record_in(name, saying, number, answers)
-        if answers and not few:
-            await self._record_in(journal.NOTICES, saying, number, answers)
-
-    async def _record_in(
-        self, name: str, saying: Saying, number: int, answers: tuple[Answer, ...]
-    ) -> None:
-        run, parts = f"notices/{workflow.info().first_execution_run_id}", count()
         about = len(saying.operations)
-        entries = [
-            Entry(
-                name,
-                EntryId(run, number, next(parts)),
-                answer.at,
-                notice_record(saying.message, answer, about),
-            )
-            for answer in answers
-        ]
-        try:
-            await workflow.execute_activity(
-                messages.RECORD,
-                entries,
-                result_type=Head,
-                start_to_close_timeout=timedelta(seconds=10),
-                schedule_to_close_timeout=RECORDED_WITHIN,
-                summary=f"a message about {name}",
-            )
-        except FailureError as error:
-            workflow.logger.error("a message is not in the journal: %s", error.cause or error)
+        run = f"notices/{workflow.info().first_execution_run_id}"
+        for name in saying.operations if about <= JOURNALS else (journal.NOTICES,):
+            await recorded_message(name, run, number, saying.message, answers, about=about)
 
     # ------------------------------------------------------------ what is said, and asked
 
@@ -160,11 +109,6 @@ class NoticesWorkflow:
     def read(self) -> board.Board:
         """What stands, and what of it was said."""
         return self.board
-
-
-def _nobody(answers: tuple[Answer, ...]) -> bool:
-    """Whether it was wanted, and nobody took it."""
-    return bool(answers) and not any(isinstance(answer, Sent) for answer in answers)
 
 
 @workflow.defn(name=board.NOTICES, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)

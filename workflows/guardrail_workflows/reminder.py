@@ -10,7 +10,6 @@ that takes over replays is a timer, and no decision.
 """
 
 from datetime import datetime, timedelta
-from itertools import count
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey, VersioningBehavior
@@ -18,13 +17,10 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from guardrail.decide import proving, reminding
-    from guardrail.decide.record import notice_record
     from guardrail.decide.reminder_words import sentence
     from guardrail.errors import Refused
-    from guardrail.model import board, journal, messages, remind
-    from guardrail.model.board import Delivered
-    from guardrail.model.journal import Entry, EntryId, Head
-    from guardrail.model.notice import Answer, Message, Sent
+    from guardrail.model import journal, remind
+    from guardrail.model.notice import Sent
     from guardrail.model.remind import (
         BeginTask,
         Begun,
@@ -52,14 +48,9 @@ with workflow.unsafe.imports_passed_through():
         WasRead,
     )
     from guardrail_workflows.clock import Clock
+    from guardrail_workflows.delivering import SHORT, delivered, recorded_message
 
-SHORT = timedelta(seconds=10)
 READ_WITHIN = timedelta(seconds=60)
-DELIVERED_WITHIN = timedelta(minutes=20)
-SILENT = timedelta(seconds=15)
-"""Without a heartbeat for so long, the worker that delivers is lost."""
-RECORDED_WITHIN = timedelta(hours=6)
-"""A journal that cannot be written for longer lacks the message."""
 SCHEDULED = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
 
 
@@ -149,55 +140,14 @@ class ReminderWorkflow:
         self._take(WasRead(self.clock.reaches(answer.at), answer.turn, answer.readings))
 
     async def _send(self, send: Send) -> None:
-        answers = await self._delivered(send)
-        if not any(isinstance(answer, Sent) for answer in answers):
-            why = "; ".join(f"{a.channel}: {a.why}" for a in answers if not isinstance(a, Sent))
+        answers = await delivered(send.message)
+        if not any(isinstance(answer, Sent) for answer in answers or ()):
+            failed = [answer for answer in answers or () if not isinstance(answer, Sent)]
+            why = "; ".join(f"{answer.channel}: {answer.why}" for answer in failed)
             problem = why or "the worker could not try it"
             self._take(NotDelivered(self.clock.now, send.number, problem))
-        await self._record(send.number, send.message, answers)
-
-    async def _delivered(self, send: Send) -> tuple[Answer, ...]:
-        """What its channels answered; nothing: it could not be tried."""
-        try:
-            found: Delivered = await workflow.execute_activity(
-                board.DELIVER,
-                send.message,
-                result_type=Delivered,
-                start_to_close_timeout=DELIVERED_WITHIN,
-                heartbeat_timeout=SILENT,
-                retry_policy=RetryPolicy(maximum_attempts=3),
-                summary=send.message.cause,
-            )
-        except FailureError as error:
-            workflow.logger.error("a reminder could not be delivered: %s", error.cause or error)
-            return ()
-        return found.answers
-
-    async def _record(self, number: int, message: Message, answers: tuple[Answer, ...]) -> None:
-        """In the journal of what was sent."""
-        run, parts = f"{workflow.info().workflow_id}", count()
-        entries = [
-            Entry(
-                journal.NOTICES,
-                EntryId(run, number, next(parts)),
-                answer.at,
-                notice_record(message, answer, 0),
-            )
-            for answer in answers
-        ]
-        if not entries:
-            return
-        try:
-            await workflow.execute_activity(
-                messages.RECORD,
-                entries,
-                result_type=Head,
-                start_to_close_timeout=SHORT,
-                schedule_to_close_timeout=RECORDED_WITHIN,
-                summary="a reminder is recorded",
-            )
-        except FailureError as error:
-            workflow.logger.error("a reminder is not in the journal: %s", error.cause or error)
+        run = workflow.info().workflow_id
+        await recorded_message(journal.NOTICES, run, send.number, send.message, answers)
 
     # ------------------------------------------------------------ what is said, and asked
 

@@ -1,7 +1,6 @@
 """What do reminders ask of the world? The time, what their queries answer, and which are near."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -24,13 +23,10 @@ from guardrail.model.remind import BeginTask, Begun, ReadAnswer, ReadTask
 from guardrail.model.reminder import ReadBack, Reminder, Wanted
 from guardrail.ports import Metrics
 
-LOG = logging.getLogger(__name__)
 AHEAD = 3 * DAY
 """Seconds before its first lead time that a reminder is begun: three looks of its schedule."""
 FRESH = Age(scrapes=3)
 """How old the samples may be that something is read from: as gates have it."""
-KEEP_EVERY = 300.0
-"""Seconds between two looks at the source for reminders that are new or changed."""
 LONG_OVER = 7 * DAY
 """Seconds after which an occasion that nobody was reminded of is not spoken of any more."""
 
@@ -93,19 +89,6 @@ class Reminders:
             return Begun(problem=str(error))
         except GuardrailError as error:
             raise ApplicationError(str(error), type=type(error).__name__) from error
-
-
-async def keep_schedules(reminders: Reminders) -> None:
-    """A schedule for each reminder of the source, as it is now; never ends. What cannot be read or
-    reached is tried again."""
-    address = reminders.client.service_client.config.target_host
-    while True:
-        try:
-            found = (await reminders.documents()).reminders
-            await Reminding(reminders.client, address).keep(found)
-        except Exception as error:  # whatever it is: this worker changes hosts, too
-            LOG.warning("the schedules of reminders stay as they were: %s", error)
-        await asyncio.sleep(KEEP_EVERY)
 
 
 async def _read(reminder: Reminder, metrics: Metrics, at: float) -> tuple[ReadBack, ...]:

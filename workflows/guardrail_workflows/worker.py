@@ -41,8 +41,9 @@ from guardrail_workflows.reminder import (
     UpgradedRemindersWorkflow,
     UpgradedReminderWorkflow,
 )
-from guardrail_workflows.reminding import Reminders, keep_schedules
+from guardrail_workflows.reminding import Reminders
 from guardrail_workflows.rollout import RolloutWorkflow
+from guardrail_workflows.schedules import keep_schedules
 from guardrail_workflows.shadow import ShadowWorkflow
 
 SHARED = (LeasesWorkflow, FreezesWorkflow, NoticesWorkflow)
@@ -161,7 +162,7 @@ async def _run(given: argparse.Namespace) -> None:
     async with make_worker(client, every, given.build_id, given.deployment):
         if given.current:
             await _unless(stop, make_current(Operations(client, given.address), given.build_id))
-        await _unless(stop, keep_schedules(reminders))
+        await _unless(stop, keep_schedules(client, given.source))
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
