@@ -29,6 +29,7 @@ from guardrail.model.journal import (
     NoticeGiven,
     Pairs,
     PlanFixed,
+    ReportMade,
     Turned,
     WatchBegun,
     WaveBegun,
@@ -201,6 +202,13 @@ def _notice(given: NoticeGiven, _: str, __: Cast) -> str:
     return f"{told}{of}{tries}"
 
 
+def _report(made: ReportMade, _: str, __: Cast) -> str:
+    bad = dict.fromkeys(item for item, _, __, verdict, *___ in made.items if verdict != "pass")
+    said = f"checklist {made.checklist} was gone through: {made.verdict}"
+    why = made.problem or ", ".join(map(str, bad))
+    return f"{said}: {why}" if why else said
+
+
 def _ended(end: Ended, _: str, __: Cast) -> str:
     return f"{end.phase.replace('_', ' ')}: {'; '.join(end.reasons)}"
 
@@ -222,5 +230,6 @@ WORDS: dict[type, Callable[[Any, str, Cast], str]] = {
     HostTold: _told,
     HostsReread: _read,
     NoticeGiven: _notice,
+    ReportMade: _report,
     Ended: _ended,
 }

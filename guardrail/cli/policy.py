@@ -129,6 +129,8 @@ def checked(looked: Survey, url: str | None, now: float, *, offline: bool = Fals
         fleets=documents.fleets,
         sources=documents.sources,
         channels=documents.channels,
+        reminders=documents.reminders,
+        checklists=documents.checklists,
         shapes={gate.name: shape(gate.query) for gate in documents.gates},
         zero_shapes={
             gate.name: shape(gate.evidence.zero_when)

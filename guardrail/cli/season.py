@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,23 +12,28 @@ from typing import Annotated
 import typer
 
 from guardrail.cli.json_out import dump
-from guardrail.cli.season_view import report_lines, season_lines
-from guardrail.cli.session import Interrupted, Json, progress, run, settings
+from guardrail.cli.season_view import report_lines, season_lines, standing_lines
+from guardrail.cli.session import Json, run, settings
 from guardrail.cli.talk import tell
 from guardrail.cli.text import Look
-from guardrail.decide.checking import next_time
+from guardrail.decide.chain import check as chained
+from guardrail.decide.check_words import report_of
+from guardrail.decide.checking import worst
 from guardrail.decide.occasions import DAY
 from guardrail.decide.season import Due, longest_lead, season
 from guardrail.edges.checking import Known, go_through
+from guardrail.edges.checklists import FORGOTTEN, Checklists
 from guardrail.edges.freezes import Commands, Freezes, places_of
 from guardrail.edges.holidays import moments_of
+from guardrail.edges.journal import journal_at
 from guardrail.edges.temporal import connect
 from guardrail.errors import Refused, Unanswered
 from guardrail.files import Documents, load, shipped_policies
 from guardrail.files.freeze import parse_in
-from guardrail.model.checklist import Checklist, Report
+from guardrail.model.check import Standing
 from guardrail.model.freeze import Seen
 from guardrail.model.gate import Verdict
+from guardrail.model.journal import CHECKS, ReportMade
 from guardrail.model.occasion import Moment
 from guardrail.model.reminder import Reminder
 from guardrail.model.season import Season
@@ -142,12 +148,6 @@ def check(
         str | None,
         typer.Option("--checklist", metavar="NAME", help="Which one, if there are several."),
     ] = None,
-    scheduled: Annotated[
-        bool,
-        typer.Option(
-            "--scheduled", help="Go through it at each time of its schedule, until ended."
-        ),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Go through a checklist and report on each item. Exit 0 pass, 1 fail, 3 inconclusive.
@@ -157,32 +157,74 @@ def check(
     documents = _documents(files)
     checklist = documents.checklist(name)
     known = Known(documents.gate, documents.source)
-    while scheduled:
-        _until_next(checklist)
-        _told(run(go_through(checklist, known, time.time())), as_json=as_json)
     found = run(go_through(checklist, known, time.time()))
-    _told(found, as_json=as_json)
+    tell([dump(found)] if as_json else report_lines(found, _look()))
     raise typer.Exit(EXIT[found.verdict])
 
 
-def _told(found: Report, *, as_json: bool) -> None:
-    tell([dump(found)] if as_json else report_lines(found, _look()))
+# ---------------------------------------------------------------- report
 
 
-def _until_next(checklist: Checklist) -> None:
-    """Wait for the next time of the schedule. Raises Refused, and Interrupted at Ctrl-C."""
-    at = next_time(checklist, time.time())
-    if at is None:
-        raise Refused(
-            f"the schedule `{checklist.cron}` of {checklist.name} does not come in a year"
-        )
-    progress(f"{checklist.name}: next at {datetime.fromtimestamp(at).astimezone():%F %H:%M %z}")
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Checklists with a schedule, for JSON."""
+
+    checklists: tuple[Standing, ...]
+
+
+@app.command(epilog="Example: guardrail season report return-to-work")
+def report(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A checklist; default: all of them.")
+    ] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show what the workers' schedule found the last time, and when it looks again.
+
+    Exit 0 pass, 1 fail, 3 inconclusive: also where it has not been gone through yet, or where a
+    later time has not ended well. Of several the worst counts.
+    """
+    found = tuple(map(_from_journal, run(_standings(name))))
+    if as_json:
+        tell([dump(Standings(found))])
+    else:
+        for each in found:
+            tell(standing_lines(each, _look()))
+    raise typer.Exit(EXIT[worst(map(_verdict, found))])
+
+
+async def _standings(name: str | None) -> list[Standing]:
+    operations = await connect()
+    desk = Checklists(operations.client, operations.address)
+    names = await desk.schedules.names() if name is None else [name]
+    if not names:
+        raise Refused("no checklist has a schedule; is there one in a worker's source?")
+    return [await desk.standing(each) for each in names]
+
+
+def _from_journal(standing: Standing) -> Standing:
+    """With the report of the journal, where Temporal does not keep it any more."""
+    if standing.report is not None or FORGOTTEN not in standing.problem:
+        return standing
     try:
-        while (left := at - time.time()) > 0:  # by the wall clock, which may be put right meanwhile
-            time.sleep(min(left, 30.0))
-    except KeyboardInterrupt:
-        again = "guardrail season check --scheduled"
-        raise Interrupted(said=f"{checklist.name} is not gone through any more: {again}") from None
+        kept = chained(journal_at(settings().journals).read(CHECKS), CHECKS).lines
+    except Refused:  # there is no such journal here
+        return standing
+    mine = [
+        (line.record, line.at)
+        for line in kept
+        if isinstance(line.record, ReportMade) and line.record.checklist == standing.checklist
+    ]
+    if not mine:
+        return standing
+    return replace(standing, report=report_of(*mine[-1]), problem="")
+
+
+def _verdict(standing: Standing) -> Verdict:
+    """What the last report says, unless it says nothing of now."""
+    said = standing.report.verdict if standing.report is not None else "inconclusive"
+    return worst((said, "inconclusive")) if standing.problem else said
 
 
 # ---------------------------------------------------------------- what is there

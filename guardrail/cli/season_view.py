@@ -2,10 +2,10 @@
 
 from guardrail.cli.text import Look, clean, stamp
 from guardrail.decide.calendar import local
+from guardrail.decide.check_words import WORDS
+from guardrail.model.check import SCHEDULE, Standing
 from guardrail.model.checklist import Checked, Report
 from guardrail.model.season import Entry, Season
-
-_SAID = {"pass": "pass", "fail": "FAIL", "inconclusive": "not known"}
 
 
 def season_lines(season: Season, look: Look) -> list[str]:
@@ -45,8 +45,8 @@ def report_lines(report: Report, look: Look) -> list[str]:
     if peak is not None:
         rows.append(f"for {peak.words}: {local(peak.begins_at, peak.offset)} ({peak.timezone})")
     rows += [row for each in report.items for row in _checked(each)]
-    if report.next_at is not None:
-        rows.append(f"next: {_minute(report.next_at, look)}")
+    if report.problem:
+        rows.append(f"  {WORDS[report.verdict]}: {report.problem}")
     return [
         *(row[: len(row) - len(row.lstrip())] + clean(row, look) for row in rows),
         *_end(report),
@@ -55,7 +55,7 @@ def report_lines(report: Report, look: Look) -> list[str]:
 
 def _checked(found: Checked) -> list[str]:
     part = "" if found.part == "value" else f" ({found.part})"
-    said = f"  {_SAID[found.verdict]} {found.item}{part}: {found.title}"
+    said = f"  {WORDS[found.verdict]} {found.item}{part}: {found.title}"
     rows = [said, f"      needed: {found.bound or 'a peak'}; {'; '.join(found.reasons)}"]
     if found.verdict != "pass" and found.query:
         rows.append(f"      asked {found.source}: {found.query}")
@@ -65,10 +65,32 @@ def _checked(found: Checked) -> list[str]:
 def _end(report: Report) -> list[str]:
     """The state, what happens if nobody acts, and the command most likely right."""
     bad = sorted({each.item for each in report.items if each.verdict != "pass"})
-    if not bad:
+    if report.verdict == "pass":
         return ["Everything on the list is as it must be."]
     return [
-        f"Not as it must be, or not known: {', '.join(bad)}.",
+        f"Not as it must be, or not known: {', '.join(bad) or 'all of it'}.",
         "If nobody acts, the load meets it as it is now.",
         "When it is mended: guardrail season check",
     ]
+
+
+def standing_lines(standing: Standing, look: Look) -> list[str]:
+    """The last report, and how it goes on."""
+    name = standing.checklist
+    if standing.report is not None:
+        rows = report_lines(standing.report, look)
+    else:
+        rows = [] if standing.problem else [f"{name}: has not been gone through yet"]
+    if standing.problem:
+        rows.append(f"{name}: not known {standing.problem}")
+    return [*rows, clean(_next(standing, look), look)]
+
+
+def _next(standing: Standing, look: Look) -> str:
+    if standing.paused:
+        why = f": {standing.note}" if standing.note else ""
+        go_on = f"temporal schedule toggle --unpause -s {SCHEDULE}{standing.checklist}"
+        return f"paused{why}; to go on: {go_on}"
+    if standing.next_at is None:
+        return "next: never"
+    return f"next: {_minute(standing.next_at, look)}"

@@ -8,14 +8,15 @@ everything for good; warnings are likely mistakes.
 
 from dataclasses import replace
 
-from guardrail.decide.advice_channels import CHANNEL_CHECKS
+from guardrail.decide.advice_channels import CHANNEL_CHECKS, hearers, people
 from guardrail.decide.advice_gates import GATE_CHECKS
 from guardrail.decide.advice_policies import POLICY_CHECKS
 from guardrail.model.advice import Advice, Given
 
 
 def advice(given: Given) -> tuple[Advice, ...]:
-    """All that is wrong, policy by policy, then gate by gate, then channel by channel."""
+    """All that is wrong, policy by policy, then gate by gate, then channel by channel, reminder by
+    reminder, checklist by checklist."""
     found = [
         replace(one, kind="Policy", name=policy.name)
         for policy in given.policies
@@ -33,5 +34,15 @@ def advice(given: Given) -> tuple[Advice, ...]:
         for channel in given.channels
         for check in CHANNEL_CHECKS
         for one in check(channel, given)
+    ]
+    found += [
+        replace(one, kind="Reminder", name=reminder.name)
+        for reminder in given.reminders
+        for one in people(reminder, given)
+    ]
+    found += [
+        replace(one, kind="Checklist", name=checklist.name)
+        for checklist in given.checklists
+        for one in hearers(checklist, given)
     ]
     return tuple(found)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from guardrail.decide.advice_gates import near
-from guardrail.model.advice import Advice, Given
+from guardrail.model.advice import Advice, Given, Path
+from guardrail.model.checklist import Checklist
 from guardrail.model.notice import Channel
+from guardrail.model.reminder import Reminder
 
 NEEDED = ("hold", "approval")
 """What somebody has to hear, or an operation waits and nobody knows."""
@@ -30,6 +32,26 @@ def unheard(channel: Channel, given: Given) -> Iterator[Advice]:
     if missing and channel is given.channels[0]:
         what = f"no channel is told of: {', '.join(missing)}; an operation would wait unheard"
         yield Advice(("spec", "tells"), "unheard", what, "add it to a channel's `tells`", "warning")
+
+
+def people(reminder: Reminder, given: Given) -> Iterator[Advice]:
+    """Whether those that a reminder goes to can be reached."""
+    told = reminder.people
+    for part, name in (("owner", told.owner), ("deputy", told.deputy), ("channel", told.channel)):
+        yield from _reached(("spec", "people", part), name, given)
+
+
+def hearers(checklist: Checklist, given: Given) -> Iterator[Advice]:
+    """Whether those that hear of a checklist can be reached."""
+    for number, name in enumerate(checklist.tells):
+        yield from _reached(("spec", "tells", number), name, given)
+
+
+def _reached(at: Path, name: str, given: Given) -> Iterator[Advice]:
+    known = [channel.name for channel in given.channels]
+    if name not in known:
+        what = f"there is no channel `{name}`: who is meant would not be told"
+        yield Advice(at, "nobody", what, f"name one that is {near(name, known)}")
 
 
 CHANNEL_CHECKS = (otherwise, unheard)

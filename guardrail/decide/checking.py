@@ -10,11 +10,8 @@ Inconclusive is never a pass. Every query is a gate that is read once and judged
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
-from guardrail.decide.calendar import at_wall, span_words
-from guardrail.decide.cron import parse
+from guardrail.decide.calendar import span_words
 from guardrail.decide.freezes import clock
 from guardrail.model.checklist import Answers, Checked, Checklist, Item, Locked, Part, Plain, Report
 from guardrail.model.gate import Bound, Gate, GateEvidence, Judgement, Reading, Verdict
@@ -151,7 +148,12 @@ def report(
     answered = {each.item for each in items}
     verdicts = [each.verdict for each in items]
     verdicts += ["inconclusive" for each in checklist.items if each.name not in answered]
-    return Report(checklist.name, at, worst(verdicts), peak, next_time(checklist, at), tuple(items))
+    return Report(checklist.name, at, worst(verdicts), peak, tuple(items))
+
+
+def unread(checklist: str, at: float, why: str) -> Report:
+    """Nothing could be asked: nobody knows, and that is no pass."""
+    return Report(checklist, at, "inconclusive", None, (), why)
 
 
 # ---------------------------------------------------------------- when
@@ -167,19 +169,3 @@ def peak_after(checklist: Checklist, moments: Sequence[Moment], at: float) -> Mo
     """The peak that is prepared for: the next one, or the one that is not over with its tail."""
     tail = longest_tail(checklist)
     return next((each for each in moments if each.ends_at + tail > at), None)
-
-
-def next_time(checklist: Checklist, at: float) -> float | None:
-    """When its schedule says to go through it again, after `at`; a time that the clock leaves out
-    comes later by as much, one that it shows twice is the first. None: not within a year."""
-    zone = ZoneInfo(checklist.timezone)
-    today = datetime.fromtimestamp(at, UTC).astimezone(zone).date()
-    walls = parse(checklist.cron).walls(
-        today - timedelta(days=1), today + timedelta(days=YEAR_DAYS)
-    )
-    midnight = datetime.min.time()
-    times = (
-        at_wall(datetime.combine(day, midnight) + timedelta(minutes=minute), zone)
-        for day, minute in walls
-    )
-    return next((each for each in times if each > at), None)

@@ -55,7 +55,7 @@ def peak_of(checklist: Checklist, at: float) -> Moment | None:
 async def go_through(checklist: Checklist, known: Known, at: float) -> Report:
     """Ask everything once. Raises Refused before anything is asked where a name means nothing, or
     where two sources that should stand in for each other are one."""
-    peak = peak_of(checklist, at)
+    peak = await asyncio.to_thread(peak_of, checklist, at)
     asked = [each for item in checklist.items for each in questions(item, peak, known.gate)]
     addresses = [_addresses(each, known) for each in asked]
     async with AsyncExitStack() as stack:

@@ -28,7 +28,7 @@ import fsspec
 from guardrail.decide import chain
 from guardrail.decide.chain import Tip
 from guardrail.errors import Refused, Unanswered
-from guardrail.model.journal import FREEZES, NOTICES, Entry, EntryId, Head
+from guardrail.model.journal import CHECKS, FREEZES, NOTICES, Entry, EntryId, Head
 from guardrail.ports import Journal
 
 LOCKED_WITHIN = 5.0
@@ -37,7 +37,7 @@ LOCKED_WITHIN = 5.0
 TRIES = 50
 """How often an object's name may be taken by other writers before an append gives up."""
 
-_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}|{FREEZES}|{NOTICES}")
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}|{FREEZES}|{NOTICES}|{CHECKS}")
 _SUFFIX = ".jsonl"
 _log = logging.getLogger("guardrail.journal")
 

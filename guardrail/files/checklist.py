@@ -10,6 +10,7 @@ spec:
     at: "06:00"
     lasts: 5d
     workingDay: {after: new-year, region: US}
+  tells: [network-oncall]              # Channel documents; default: all that are told of checks
   source: prometheus                   # a Source document; not needed where there is one
   items:                               # each asks in one of four ways
     - name: open-files
@@ -29,7 +30,7 @@ spec:
 what the first says is told, and does not matter.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -115,6 +116,11 @@ class SpecFormat(Format):
 
     schedule: ScheduleFormat
     peak: OccasionFormat | None = Field(default=None, description="The load that it is for.")
+    tells: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Channel documents that hear when it does not pass; default: all that have "
+        "`check` in their own `tells`.",
+    )
     source: Name | None = Field(default=None, description="A Source document, for all items.")
     items: list[ItemFormat] = Field(min_length=1)
 
@@ -154,6 +160,7 @@ def to_checklist(written: ChecklistFormat, place: Place) -> Checklist:
         peak=None if spec.peak is None else to_occasion(spec.peak),
         description=written.metadata.description,
         digest=place.digest(),
+        tells=tuple(spec.tells or ()),
     )
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from guardrail.model.change import Change
+from guardrail.model.checklist import Checklist
 from guardrail.model.fleet import Fleet
 from guardrail.model.gate import Gate, Source
 from guardrail.model.notice import Channel
 from guardrail.model.policy import Policy
+from guardrail.model.reminder import Reminder
 
 Severity = Literal["error", "warning"]
 Path = tuple[str | int, ...]
@@ -62,6 +64,8 @@ class Given:
     fleets: tuple[Fleet, ...] = ()
     sources: tuple[Source, ...] = ()
     channels: tuple[Channel, ...] = ()
+    reminders: tuple[Reminder, ...] = ()
+    checklists: tuple[Checklist, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     zero_shapes: Mapping[str, Shape] = field(default_factory=dict)
     scrapes: Mapping[str, float] = field(default_factory=dict)

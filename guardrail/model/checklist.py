@@ -62,7 +62,8 @@ class Item:
 class Checklist:
     """The document `Checklist`: gates on a schedule, with a report.
 
-    cron, timezone: when it is gone through. peak: the load that it is for.
+    cron, timezone: when it is gone through. peak: the load that it is for. tells: channels by name
+    that hear when it does not pass; none: those that are told of this kind.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Checklist:
     peak: Occasion | None = None
     description: str = ""
     digest: str = ""
+    tells: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,12 @@ class Report:
     """A checklist that was gone through once: the worst verdict of its items is its own.
 
     at: when, in seconds since the epoch. peak: what it was for; None: it names none, or none
-    comes within a year. next_at: when its schedule says so again; None: not within a year.
+    comes within a year. problem: why nothing could be asked; without items then.
     """
 
     checklist: str
     at: float
     verdict: Verdict
     peak: Moment | None
-    next_at: float | None
     items: tuple[Checked, ...]
+    problem: str = ""

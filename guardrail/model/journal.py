@@ -16,6 +16,9 @@ FREEZES = "_freezes"
 NOTICES = "_notices"
 """Where messages are recorded that are about more operations than have them in their own."""
 
+CHECKS = "_checks"
+"""Where reports of checklists are recorded."""
+
 # ---------------------------------------------------------------- records
 
 
@@ -228,6 +231,21 @@ class NoticeGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportMade:
+    """A checklist was gone through by its schedule; as rows, see `decide/check_words.py`.
+
+    peak: what it was for; empty: nothing. items: what each query of it came to.
+    """
+
+    checklist: str
+    verdict: str
+    peak: tuple[Any, ...]
+    items: tuple[tuple[Any, ...], ...]
+    problem: str = ""
+    kind: Literal["report"] = "report"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The operation is over. `changed` counts hosts."""
 
@@ -255,6 +273,7 @@ Record = (
     | HostTold
     | HostsReread
     | NoticeGiven
+    | ReportMade
     | Ended
 )
 
@@ -275,6 +294,7 @@ RECORDS: tuple[type[Record], ...] = (
     HostTold,
     HostsReread,
     NoticeGiven,
+    ReportMade,
     Ended,
 )
 
@@ -302,7 +322,8 @@ class EntryId:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing to be recorded, once. operation: or `FREEZES`, or `NOTICES`."""
+    """One thing to be recorded, once. operation: or `FREEZES`, `NOTICES` or
+    `CHECKS`."""
 
     operation: str
     id: EntryId

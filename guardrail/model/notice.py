@@ -9,17 +9,18 @@ from typing import Literal
 
 from guardrail.model.common import Secret
 
-MessageKind = Literal["hold", "approval", "finish", "rollback", "reminder"]
-KINDS: tuple[MessageKind, ...] = ("hold", "approval", "finish", "rollback", "reminder")
+MessageKind = Literal["hold", "approval", "finish", "rollback", "reminder", "check"]
+KINDS: tuple[MessageKind, ...] = ("hold", "approval", "finish", "rollback", "reminder", "check")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One thing to be said, as people read it.
 
-    about: the operation or the reminder, by name. cause: what it is said for, the same as long as
-    it is the same thing (`hold:gate:boot-success`): there is one message a cause. lines: the text,
-    of which the last ones say what happens if nobody acts and the one command most likely right.
+    about: the operation, the reminder or the checklist, by name. cause: what it is said for, the
+    same as long as it is the same thing (`hold:gate:boot-success`): there is one message a cause.
+    lines: the text, of which the last ones say what happens if nobody acts and the one command most
+    likely right.
     to: channels by name; none: those that the worker's documents have for this kind. at: when it
     was decided on.
     """

@@ -33,6 +33,7 @@ from guardrail.model.journal import (
     LeaseBroken,
     NoticeGiven,
     PlanFixed,
+    ReportMade,
     Turned,
     WatchBegun,
     WaveBegun,
@@ -80,6 +81,11 @@ FREEZES = (
 NOTICES = (
     NoticeGiven("pager", "hold", "hold:gate:m", "guardrail: op is held", False, "it hung up", 4),
     NoticeGiven("mail", "hold", "hold:gate:m", "guardrail: 3 operations are held", True, "", 1, 3),
+)
+REPORTS = (
+    ReportMade("season", "fail", (), (("room", "t", "since", "fail", "", 1.0),) * 2),
+    ReportMade("season", "pass", (), (("room", "t", "value", "pass", "", 9.0),)),
+    ReportMade("season", "inconclusive", (), (), "there is no Gate `x`"),
 )
 READINGS = (
     HostsReread(1),
@@ -240,7 +246,7 @@ def test_a_place_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 def test_the_story_in_words() -> None:
     lines = check(extend(Tip(), recorded())[0]).lines
     assert "\n".join(story(lines, Look(zone=UTC))) + "\n" == STORY
-    made = (*RECORDED, *READINGS, BROKEN, PAST, *FREEZES, *NOTICES)
+    made = (*RECORDED, *READINGS, BROKEN, PAST, *FREEZES, *NOTICES, *REPORTS)
     assert {type(record) for record in made} == set(RECORDS) == set(WORDS)
 
 
@@ -250,6 +256,16 @@ def test_messages_in_words() -> None:
     assert [told[26:] for told in story(lines, Look(zone=UTC))] == [
         "channel pager did not take the message, it hung up: guardrail: op is held, at try 4",
         "channel mail took the message: guardrail: 3 operations are held (about 3 operations)",
+    ]
+
+
+def test_reports_of_checklists_in_words() -> None:
+    entries = [Entry(OP, EntryId("n", at, 0), T, made) for at, made in enumerate(REPORTS)]
+    lines = check(extend(Tip(), entries)[0]).lines
+    assert [told[26:] for told in story(lines, Look(zone=UTC))] == [
+        "checklist season was gone through: fail: room",
+        "checklist season was gone through: pass",
+        "checklist season was gone through: inconclusive: there is no Gate `x`",
     ]
 
 

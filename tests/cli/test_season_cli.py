@@ -2,8 +2,9 @@
 
 import json
 import signal
-import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,11 @@ from edges.prometheus_parts import (
 )
 from typer.testing import CliRunner, Result
 
-from guardrail.cli import app
+from guardrail.cli import app, season
+from guardrail.cli.season_view import standing_lines
+from guardrail.cli.text import Look
+from guardrail.decide.checking import unread
+from guardrail.model.check import Standing
 
 REMINDER = """\
 apiVersion: guardrail/v1
@@ -302,30 +307,6 @@ def test_a_first_that_is_dark_leaves_the_second_and_passes_nothing_of_its_own(
     ]
 
 
-def test_a_schedule_is_kept_until_somebody_ends_it(
-    tmp_path: Path, two: tuple[StandIn, StandIn], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, *(each.address for each in two))
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        """The first wait is over at once; at the third somebody has had enough."""
-        waits.append(seconds)
-        if len(waits) == 3:
-            raise KeyboardInterrupt
-        now[0] += 3 * 86_400.0
-
-    now = [time.time()]
-    monkeypatch.setattr(time, "time", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    done = run("check", path, "--scheduled", "--json")
-    reports = done.stdout.replace("}\n{", "}\0{").split("\0")
-    assert [json.loads(each)["verdict"] for each in reports] == ["pass", "pass"]
-    assert done.exit_code == 130
-    assert "wave: next at " in done.stderr
-    assert "wave is not gone through any more" in done.stderr
-
-
 def test_two_names_of_one_address_stand_in_for_nothing(
     tmp_path: Path, two: tuple[StandIn, StandIn]
 ) -> None:
@@ -345,6 +326,52 @@ def test_a_name_that_means_nothing_is_refused_before_anything_is_asked(
     assert (done.exit_code, "`quota`" in done.stderr) == (1, True)
     assert run("check", path, "--checklist", "wvae").exit_code == 1
     assert two[0].forms == []
+
+
+REPORT = unread("wave", 1_796_000_000.0, "there is no Gate `x`")
+STANDINGS = {
+    "its time has not come": (
+        Standing("wave", False, "", 1_796_050_000.0),
+        ["wave: has not been gone through yet", "next: 2026-11-30 14:46+00:00"],
+    ),
+    "nothing could be asked": (
+        Standing("wave", False, "", None, REPORT),
+        [
+            "wave: inconclusive at 2026-11-30 00:53+00:00",
+            "  not known: there is no Gate `x`",
+            "Not as it must be, or not known: all of it.",
+            "If nobody acts, the load meets it as it is now.",
+            "When it is mended: guardrail season check",
+            "next: never",
+        ],
+    ),
+    "nobody ends it": (
+        Standing("wave", True, "we move", 1_796_050_000.0, None, "of now: it has not ended"),
+        [
+            "wave: not known of now: it has not ended",
+            "paused: we move; to go on: temporal schedule toggle --unpause -s guardrail-check/wave",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STANDINGS)
+def test_what_is_known_of_a_schedule_in_words(name: str) -> None:
+    standing, lines = STANDINGS[name]
+    assert standing_lines(standing, Look(zone=UTC)) == lines
+
+
+@pytest.mark.parametrize(
+    ("standing", "verdict"),
+    [
+        (Standing("w", False, "", None), "inconclusive"),
+        (Standing("w", False, "", None, replace(REPORT, verdict="pass")), "pass"),
+        (Standing("w", False, "", None, replace(REPORT, verdict="pass"), "late"), "inconclusive"),
+        (Standing("w", False, "", None, replace(REPORT, verdict="fail"), "late"), "fail"),
+    ],
+)
+def test_an_old_pass_is_none_where_a_later_time_has_not_ended(standing, verdict) -> None:
+    assert season._verdict(standing) == verdict
 
 
 @pytest.fixture

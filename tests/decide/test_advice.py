@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decide.plan_builders import CHANGE, amount, gate, hosts, percent, policy
+from decide.reminders import reminder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from guardrail.decide.advice import advice
 from guardrail.decide.advice_gates import always, never
 from guardrail.model.advice import Given, Shape
 from guardrail.model.calendar import Window, Windows
+from guardrail.model.checklist import Checklist
 from guardrail.model.common import Secret
 from guardrail.model.fleet import ConsulInventory, Fleet, HostList
 from guardrail.model.gate import Age, Bound, GateEvidence, Source, Targets
@@ -257,3 +259,17 @@ def test_channels_that_go_nowhere_or_leave_a_hold_unheard():
     assert rules(channels=(itself,)) == [("goes-nowhere", "warning", "spec.otherwise")]
     few = Channel("mail", url, ("finish", "hold"))
     assert rules(channels=(few, replace(few, name="m"))) == [("unheard", "warning", "spec.tells")]
+
+
+def test_people_that_no_channel_reaches_are_named_where_they_stand():
+    url = Secret("env", "URL")
+    there = (Channel("ann", url), Channel("bob", url), Channel("oncall", url))
+    asked = Checklist("c", "0 9 * * *", "UTC", (), tells=("oncall", "oncal"))
+    assert rules(channels=there, reminders=(reminder(),)) == []
+    assert rules(channels=there[1:], reminders=(reminder(),)) == [
+        ("nobody", "error", "spec.people.owner")
+    ]
+    assert rules(channels=there, checklists=(asked,)) == [("nobody", "error", "spec.tells.1")]
+    (said,) = advice(Given(channels=there, checklists=(asked,)))
+    assert (said.kind, said.name) == ("Checklist", "c")
+    assert said.do.endswith("did you mean `oncall`?")

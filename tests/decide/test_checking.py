@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from guardrail.decide.checking import (
     beside,
     checked,
-    next_time,
     peak_after,
     questions,
     report,
@@ -149,22 +148,3 @@ def test_the_peak_is_the_one_whose_tail_is_not_over() -> None:
     assert peak_after(checklist, both, at("2027-01-09T19:59")) == PEAK
     assert peak_after(checklist, both, at("2027-01-09T20:00")) == later
     assert peak_after(checklist, both, at("2029-01-01")) is None
-
-
-@pytest.mark.parametrize(
-    ("cron", "zone", "now", "then"),
-    [
-        ("0 9 * * mon-fri", "America/Los_Angeles", "2027-01-02T00:00", "2027-01-04T17:00"),
-        ("0 9 * * *", "UTC", "2027-01-02T09:00", "2027-01-03T09:00"),
-        ("0 9 * * *", "UTC", "2027-01-02T08:59", "2027-01-02T09:00"),
-        # 02:30 on a night on which the clock leaves it out is 03:30.
-        ("30 2 * * *", "America/New_York", "2027-03-14T00:00", "2027-03-14T07:30"),
-        ("0 0 29 2 *", "UTC", "2027-06-01T00:00", "2028-02-29T00:00"),
-        ("0 0 29 2 *", "UTC", "2028-03-01T00:00", None),
-    ],
-)
-def test_a_schedule_comes_on_its_own_clock(
-    cron: str, zone: str, now: str, then: str | None
-) -> None:
-    checklist = Checklist("c", cron, zone, (ROOM,))
-    assert next_time(checklist, at(now)) == (at(then) if then else None)

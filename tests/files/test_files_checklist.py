@@ -24,6 +24,7 @@ def test_every_key_of_the_example_is_read() -> None:
     assert (found.cron, found.timezone) == ("0 9 * * mon-fri", "America/Los_Angeles")
     working = WorkingDay("US", 1)
     assert found.peak == Occasion("America/Los_Angeles", 360, 5 * DAY, working_day=working)
+    assert found.tells == ("network-oncall",)
     files, database, lock, second = found.items
     room = Plain("min(process_max_fds - process_open_fds)", Bound(above=20_000))
     assert (files.asks, files.max_age, files.source) == (room, Age(scrapes=3), "prometheus")
@@ -94,6 +95,13 @@ def test_what_is_wrong_is_said_with_its_place(item: str, said: str) -> None:
     with pytest.raises(InvalidFile) as refused:
         parse(f"{HEAD}    - {item.replace('UP', '{above: 0}')}\n", "x.yaml")
     assert said in str(refused.value)
+
+
+def test_a_list_that_names_nobody_tells_all_that_want_to_hear_of_checks() -> None:
+    text = HEAD + "    - {name: a, title: b, gate: g}\n"
+    assert parse(text, "x.yaml").checklist().tells == ()
+    with pytest.raises(InvalidFile, match=r"x\.yaml:5:10: at least 1 is needed in this list"):
+        parse(text.replace("  schedule:", "  tells: []\n  schedule:"), "x.yaml")
 
 
 def test_a_list_without_items_or_with_no_schedule_is_none() -> None:

@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from guardrail.decide.record import notice_record
     from guardrail.model import board, messages
     from guardrail.model.board import Delivered
-    from guardrail.model.journal import Entry, EntryId, Head, Record
+    from guardrail.model.journal import Entry, EntryId, Head
     from guardrail.model.notice import Answer, Message, Sent
 
 SHORT = timedelta(seconds=10)
@@ -20,7 +20,7 @@ DELIVERED_WITHIN = timedelta(minutes=20)
 SILENT = timedelta(seconds=15)
 """Without a heartbeat for so long, the worker that delivers is lost."""
 RECORDED_WITHIN = timedelta(hours=6)
-"""A journal that cannot be written for longer lacks the message; the next one goes on."""
+"""A journal that cannot be written for longer lacks what it should have; the next one goes on."""
 
 
 async def delivered(message: Message, summary: str = "") -> tuple[Answer, ...] | None:
@@ -57,31 +57,35 @@ async def recorded_message(
     answers: Sequence[Answer] | None,
     *,
     about: int = 0,
+    within: timedelta = RECORDED_WITHIN,
 ) -> None:
     """Each channel's answer, in the journal of an operation or of what belongs to none.
 
     run, number: see EntryId. about: how many operations it is about.
     """
-    told = [(answer.at, notice_record(message, answer, about)) for answer in answers or ()]
-    if told:
-        await recorded(operation, run, number, told, f"a message about {message.about}")
-
-
-async def recorded(
-    operation: str, run: str, number: int, records: Sequence[tuple[float, Record]], summary: str
-) -> None:
-    """In a journal; one that cannot be written keeps nobody waiting for good."""
     parts = count()
     entries = [
-        Entry(operation, EntryId(run, number, next(parts)), at, record) for at, record in records
+        Entry(
+            operation,
+            EntryId(run, number, next(parts)),
+            answer.at,
+            notice_record(message, answer, about),
+        )
+        for answer in answers or ()
     ]
+    if entries:
+        await recorded(entries, f"a message about {message.about}", within)
+
+
+async def recorded(entries: list[Entry], summary: str, within: timedelta = RECORDED_WITHIN) -> None:
+    """In a journal; one that cannot be written keeps nobody waiting for good."""
     try:
         await workflow.execute_activity(
             messages.RECORD,
             entries,
             result_type=Head,
             start_to_close_timeout=SHORT,
-            schedule_to_close_timeout=RECORDED_WITHIN,
+            schedule_to_close_timeout=within,
             summary=summary,
         )
     except FailureError as error:

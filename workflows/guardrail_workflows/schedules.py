@@ -11,6 +11,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from guardrail.edges.checklists import Checklists
 from guardrail.edges.reminders import Reminding
 from guardrail.files import load
 
@@ -25,12 +26,18 @@ async def keep_schedules(client: Client, source: Path) -> None:
     address = client.service_client.config.target_host
     while True:
         await _tried("reminders", _reminders(client, address, source))
+        await _tried("checklists", _checklists(client, address, source))
         await asyncio.sleep(KEEP_EVERY)
 
 
 async def _reminders(client: Client, address: str, source: Path) -> None:
     documents = await asyncio.to_thread(load, [source])
     await Reminding(client, address).keep(documents.reminders)
+
+
+async def _checklists(client: Client, address: str, source: Path) -> None:
+    documents = await asyncio.to_thread(load, [source])
+    await Checklists(client, address).keep(documents.checklists)
 
 
 async def _tried(what: str, work: Awaitable[None]) -> None:

@@ -31,6 +31,8 @@ from guardrail.files.freeze import parse_in
 from guardrail.model import messages
 from guardrail.settings import Settings
 from guardrail_workflows.activities import Activities
+from guardrail_workflows.check import CheckWorkflow, UpgradedCheckWorkflow
+from guardrail_workflows.checking import Checks
 from guardrail_workflows.freezes import FreezesWorkflow, UpgradedFreezesWorkflow
 from guardrail_workflows.leases import LeasesWorkflow, UpgradedLeasesWorkflow
 from guardrail_workflows.notice_trial import NoticeTrial
@@ -49,9 +51,9 @@ from guardrail_workflows.shadow import ShadowWorkflow
 SHARED = (LeasesWorkflow, FreezesWorkflow, NoticesWorkflow)
 UPGRADED = (UpgradedLeasesWorkflow, UpgradedFreezesWorkflow, UpgradedNoticesWorkflow)
 """The workflows of which a namespace has one each; with a build they outlive it."""
-REMINDING = (ReminderWorkflow, RemindersWorkflow)
-UPGRADED_REMINDING = (UpgradedReminderWorkflow, UpgradedRemindersWorkflow)
-"""A reminder waits for months, and outlives builds, too."""
+REMINDING = (ReminderWorkflow, RemindersWorkflow, CheckWorkflow)
+UPGRADED_REMINDING = (UpgradedReminderWorkflow, UpgradedRemindersWorkflow, UpgradedCheckWorkflow)
+"""A reminder waits for months, and a schedule knows no build: they outlive builds, too."""
 AT_ONCE = 1_000
 """Host activities that one worker runs at the same time."""
 FINISH_WITHIN = timedelta(seconds=3)
@@ -157,8 +159,8 @@ async def _run(given: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    reminders = Reminders(client, given.source)
-    every = [*activities.all, *reminders.all]
+    scheduled = (Reminders(client, given.source), Checks(client, given.source))
+    every = [*activities.all, *(one for each in scheduled for one in each.all)]
     async with make_worker(client, every, given.build_id, given.deployment):
         if given.current:
             await _unless(stop, make_current(Operations(client, given.address), given.build_id))
