@@ -32,6 +32,7 @@ TIMES = frozenset(
         "opens_at",
         "known_until",
         "until",
+        "begun_at",
         "begins_at",
         "ends_at",
         "next_at",

@@ -22,7 +22,7 @@ from guardrail.decide.checking import worst
 from guardrail.decide.occasions import DAY
 from guardrail.decide.season import Due, longest_lead, season
 from guardrail.edges.checking import Known, go_through
-from guardrail.edges.checklists import FORGOTTEN, Checklists
+from guardrail.edges.checklists import Checklists
 from guardrail.edges.freezes import Commands, Freezes, places_of
 from guardrail.edges.holidays import moments_of
 from guardrail.edges.journal import journal_at
@@ -31,6 +31,7 @@ from guardrail.errors import Refused, Unanswered
 from guardrail.files import Documents, load, shipped_policies
 from guardrail.files.freeze import parse_in
 from guardrail.model.check import Standing
+from guardrail.model.checklist import Report
 from guardrail.model.freeze import Seen
 from guardrail.model.gate import Verdict
 from guardrail.model.journal import CHECKS, ReportMade
@@ -204,21 +205,24 @@ async def _standings(name: str | None) -> list[Standing]:
 
 
 def _from_journal(standing: Standing) -> Standing:
-    """With the report of the journal, where Temporal does not keep it any more."""
-    if standing.report is not None or FORGOTTEN not in standing.problem:
+    """With the journal's report, where Temporal does not keep one any more."""
+    if standing.report is not None or standing.begun_at is None:
         return standing
+    kept = _kept(standing.checklist)
+    if kept is None or kept.at < standing.begun_at:  # an earlier one says nothing of that time
+        return replace(standing, report=kept)
+    return replace(standing, report=kept, problem="")
+
+
+def _kept(checklist: str) -> Report | None:
+    """The last report that the journal has; None: none, or it cannot be read here."""
     try:
-        kept = chained(journal_at(settings().journals).read(CHECKS), CHECKS).lines
-    except Refused:  # there is no such journal here
-        return standing
-    mine = [
-        (line.record, line.at)
-        for line in kept
-        if isinstance(line.record, ReportMade) and line.record.checklist == standing.checklist
-    ]
-    if not mine:
-        return standing
-    return replace(standing, report=report_of(*mine[-1]), problem="")
+        lines = chained(journal_at(settings().journals).read(CHECKS), CHECKS).lines
+    except (Refused, Unanswered):
+        return None
+    made = [(one.record, one.at) for one in lines if isinstance(one.record, ReportMade)]
+    mine = [report_of(*each) for each in made if each[0].checklist == checklist]
+    return mine[-1] if mine else None
 
 
 def _verdict(standing: Standing) -> Verdict:

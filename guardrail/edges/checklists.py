@@ -60,11 +60,13 @@ class Checklists:
         """What is known of one. Raises Refused where it has no schedule."""
         known = await self.schedules.of(name)
         state, times = known.schedule.state, known.info.next_action_times
+        begun = known.info.recent_actions
         found = Standing(
             name,
             state.paused,
             state.note or "",
             times[0].timestamp() if times else None,
+            begun[-1].started_at.timestamp() if begun else None,
         )
         return await self._last(found, known)
 

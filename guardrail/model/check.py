@@ -56,13 +56,15 @@ class Standing:
     """What is known of a checklist's schedule.
 
     next_at: its next time; None: none comes. note: what was said when it was paused or kept.
-    report: of the last time; None: see `problem`, or it has not been gone through yet. problem: why
-    the report says nothing of now: a later time has not ended, or has not ended well.
+    begun_at: when it began to be gone through the last time; None: not yet. report: of the last
+    time that Temporal keeps one of. problem: why that says nothing of now: a later time has not
+    ended, or not well, or Temporal has let go of it.
     """
 
     checklist: str
     paused: bool
     note: str
     next_at: float | None
+    begun_at: float | None = None
     report: Report | None = None
     problem: str = ""

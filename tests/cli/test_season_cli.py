@@ -24,8 +24,11 @@ from typer.testing import CliRunner, Result
 from guardrail.cli import app, season
 from guardrail.cli.season_view import standing_lines
 from guardrail.cli.text import Look
+from guardrail.decide.check_words import report_record
 from guardrail.decide.checking import unread
+from guardrail.edges.journal import journal_at
 from guardrail.model.check import Standing
+from guardrail.model.journal import CHECKS, Entry, EntryId
 
 REMINDER = """\
 apiVersion: guardrail/v1
@@ -329,13 +332,14 @@ def test_a_name_that_means_nothing_is_refused_before_anything_is_asked(
 
 
 REPORT = unread("wave", 1_796_000_000.0, "there is no Gate `x`")
+PASSED = replace(REPORT, verdict="pass", problem="")
 STANDINGS = {
     "its time has not come": (
         Standing("wave", False, "", 1_796_050_000.0),
         ["wave: has not been gone through yet", "next: 2026-11-30 14:46+00:00"],
     ),
     "nothing could be asked": (
-        Standing("wave", False, "", None, REPORT),
+        Standing("wave", False, "", None, 9.0, REPORT),
         [
             "wave: inconclusive at 2026-11-30 00:53+00:00",
             "  not known: there is no Gate `x`",
@@ -346,7 +350,7 @@ STANDINGS = {
         ],
     ),
     "nobody ends it": (
-        Standing("wave", True, "we move", 1_796_050_000.0, None, "of now: it has not ended"),
+        Standing("wave", True, "we move", 1_796_050_000.0, 9.0, None, "of now: it has not ended"),
         [
             "wave: not known of now: it has not ended",
             "paused: we move; to go on: temporal schedule toggle --unpause -s guardrail-check/wave",
@@ -365,13 +369,33 @@ def test_what_is_known_of_a_schedule_in_words(name: str) -> None:
     ("standing", "verdict"),
     [
         (Standing("w", False, "", None), "inconclusive"),
-        (Standing("w", False, "", None, replace(REPORT, verdict="pass")), "pass"),
-        (Standing("w", False, "", None, replace(REPORT, verdict="pass"), "late"), "inconclusive"),
-        (Standing("w", False, "", None, replace(REPORT, verdict="fail"), "late"), "fail"),
+        (Standing("w", False, "", None, 9.0, PASSED), "pass"),
+        (Standing("w", False, "", None, 9.0, PASSED, "late"), "inconclusive"),
+        (Standing("w", False, "", None, 9.0, replace(REPORT, verdict="fail"), "late"), "fail"),
     ],
 )
 def test_an_old_pass_is_none_where_a_later_time_has_not_ended(standing, verdict) -> None:
     assert season._verdict(standing) == verdict
+
+
+@pytest.mark.parametrize(
+    ("begun_at", "verdict"),
+    [(PASSED.at - 1.0, "pass"), (PASSED.at + 1.0, "inconclusive"), (None, "inconclusive")],
+)
+def test_the_journals_report_counts_where_it_is_of_the_last_time(
+    begun_at: float | None, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUARDRAIL_JOURNAL", f"file://{tmp_path}/journal")
+    standing = Standing("wave", False, "", None, begun_at, None, "of then: let go of")
+    assert season._from_journal(standing) == standing  # there is no journal
+    for number, made in enumerate(
+        (replace(PASSED, at=1.0), PASSED, replace(PASSED, checklist="x"))
+    ):
+        entry = Entry(CHECKS, EntryId("r", number, 0), made.at, report_record(made))
+        journal_at(f"file://{tmp_path}/journal").append([entry])
+    found = season._from_journal(standing)
+    assert found.report == (PASSED if begun_at is not None else None)
+    assert season._verdict(found) == verdict
 
 
 @pytest.fixture
