@@ -351,8 +351,23 @@ class Engine:
         That order is promised. Of two asked together whichever is ready first begins first, and
         where a hold comes between them the other one does not begin.
         """
+        found = self._asked(operation, direction)
+        return [(at, host["index"]) for at, host in found]
+
+    def asked_in_vain(self, operation: str, direction: Direction) -> list[int]:
+        """The places of hosts that were asked and have not begun, once for each time: no "go" came
+        within their second, as happens on a busy machine, or it was too late for one.
+
+        Another host is asked then, and this one again after a second, if it still may be.
+        """
+        turns = {host["turn"] for _, host in self._asked(operation, direction)}
+        answers = [host for _, host in self.journal(operation, "answered")]
+        none = ("not_begun", "blocked")
+        return [x["index"] for x in answers if x["outcome"] in none and x["turn"] in turns]
+
+    def _asked(self, operation: str, direction: Direction) -> list[tuple[float, dict[str, Any]]]:
         found = self.journal(operation, "asked")
-        return [(at, host["index"]) for at, host in found if host["direction"] == direction]
+        return [(at, host) for at, host in found if host["direction"] == direction]
 
     def status(self, operation: str) -> Status:
         """Its status, asked again while no worker answers for a moment."""
