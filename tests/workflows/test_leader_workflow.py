@@ -105,3 +105,16 @@ async def test_a_follower_begins_and_so_does_the_last_one_though_it_leads():
     assert await asked("consul-2")()
     assert await asked("consul-1", follower=False)()
     assert not await asked("nobody")()
+
+
+async def test_the_answer_says_what_the_operation_refused_with():
+    class Held:
+        async def may_begin(self, *_):
+            return MayBegin(False, "held on operator:bob")
+
+    last_look = replace(asked("consul-2"), permits=Held())
+    assert not await last_look()
+    told = last_look.told(HostAnswer(0, 1, "not_begun", "consul-1", "no permit"))
+    assert told.reason == "the permit was refused: held on operator:bob"
+    began = HostAnswer(0, 1, "changed", "consul-1", "as it should be")
+    assert last_look.told(began) == began

@@ -16,7 +16,7 @@ class Clock:
         return self.now
 
 
-YES, NO = MayBegin(True), MayBegin(False, "held on operator:bob")
+YES, NO = MayBegin(True), MayBegin(False, "held on operator:bob", newest=9)
 
 
 async def test_an_answer_is_shared_and_good_for_three_tenths_of_a_second():
@@ -50,10 +50,41 @@ async def test_an_answer_that_took_too_long_is_asked_for_again():
 
 
 async def test_an_explicit_no_is_a_no_at_once():
+    said = [NO]
+
     async def ask(_):
-        return NO
+        return said.pop()
 
     assert await Permits(ask, Clock()).may_begin("op", 1) == NO
+
+
+@pytest.mark.parametrize("then", [NO, YES])
+async def test_a_no_from_before_the_host_was_asked_is_asked_anew(then):
+    """The watch of the gates asks while all bakes; then the gate passes, and a host is asked."""
+    baking = MayBegin(False, "baking", newest=6)
+    clock, said = Clock(), [then, baking, baking]
+
+    async def ask(_):
+        return said.pop()
+
+    permits = Permits(ask, clock)
+    assert await permits.answer("op") == baking
+    assert await permits.may_begin("op", 6) == baking
+    clock.now += VALID - 0.1
+    permits.ahead("op")  # one more is on its way
+    assert (await permits.may_begin("op", 7)).allowed == then.allowed
+    assert said == []
+
+
+async def test_who_never_hears_of_a_turn_is_not_asked_for_ever():
+    asked = []
+
+    async def ask(_):
+        asked.append(NO)
+        return NO
+
+    assert await Permits(ask, Clock()).may_begin("op", 10) == NO
+    assert len(asked) == 3
 
 
 async def test_silence_ends_in_a_no_that_says_so():

@@ -75,8 +75,8 @@ class FreezeWatch:
 
 @dataclass(slots=True)
 class Asked:
-    """Whether one host may begin now; `frozen` and `unread` say why not, where freezes do, and
-    `leads` where it leads servers of which others are still to come."""
+    """Whether one host may begin now; `frozen` and `unread` say why not, where freezes do, `leads`
+    where it leads servers of which others are still to come, `refused` where the operation does."""
 
     task: HostTask
     plan: Plan
@@ -85,6 +85,7 @@ class Asked:
     freezes: Freezes
     leaders: Leaders | None = None
     leads: str = ""
+    refused: str = ""
     frozen: tuple[Freeze, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -96,6 +97,7 @@ class Asked:
             task = self.task
             answer = await self.permits.may_begin(task.operation, task.turn, task.run)
             permitted = time.monotonic()
+            self.refused = "" if answer.allowed else answer.reason
             if not answer.allowed or not open_for(self.plan, time.time(), task.direction):
                 return False
             # The permit may have taken its time: a freeze may have been set meanwhile.
@@ -130,11 +132,11 @@ class Asked:
         return not self.leads
 
     def told(self, answer: HostAnswer) -> HostAnswer:
-        """The answer, with the freezes that kept the host from beginning."""
-        if answer.outcome == "not_begun" and self.leads:
-            return replace(answer, reason=self.leads)
-        if answer.outcome != "not_begun" or not (self.frozen or self.unread):
+        """The answer, with what kept the host from beginning, and with the freezes among that."""
+        if answer.outcome != "not_begun":
             return answer
         unknown = (f"not known whether it is frozen: {one}" for one in self.unread)
-        why = "; ".join([*map(words, self.frozen), *unknown])
+        permit = f"the permit was refused: {self.refused}" if self.refused else ""
+        frozen = "; ".join([*map(words, self.frozen), *unknown])
+        why = self.leads or frozen or permit or answer.reason
         return replace(answer, reason=why, freezes=self.frozen)

@@ -4,7 +4,8 @@ A workflow stops scheduling at once, but what it has scheduled keeps starting fo
 worker asks the workflow just before a host is told "go". All hosts of an operation share one
 question in flight; an answer is good for 0.3 s from the moment its question was *sent*. Silence is
 asked again for a while, and only an explicit no, or no answer at all, keeps a host from beginning.
-Whose turn is over gets that no, whatever the others get.
+Whose turn is over gets that no, whatever the others get. And a no from before this host was asked
+is not about it (the gates' watch asks, too, for who is in flight): the question is put anew.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ for it: a question takes 10 to 200 ms at a busy operation."""
 PATIENCE = 10.0
 """Seconds of silence after which a host does not begin."""
 ASK_AGAIN = 0.05
+EARLIER = 2
+"""Answers that may be older than a host's turn: the one in use, and the one on its way."""
 
 Ask = Callable[[str], Awaitable[MayBegin]]
 """Asks an operation; raises whatever a failed query raises."""
@@ -48,7 +51,14 @@ class Permits:
 
     async def may_begin(self, operation: str, turn: int, run: str = "") -> MayBegin:
         """Whether the host that was asked with this turn, by that run, may begin now."""
-        return for_turn(await self.answer(operation), turn, run)
+        answer = await self.answer(operation)
+        known = self._known[operation]
+        for _ in range(EARLIER):
+            if answer.allowed or answer.newest >= turn or answer is not known.answer:
+                break
+            known.until = 0.0
+            answer = await self.answer(operation)
+        return for_turn(answer, turn, run)
 
     async def answer(self, operation: str) -> MayBegin:
         """A fresh answer for all hosts; a refusal with its reason when none comes in time."""
