@@ -1,5 +1,6 @@
 """One lab for the whole test session, on its own addresses and in its own folder."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from guardrail.lab.layout import Layout
 from guardrail.lab.supervisor import down, up
 
 # Not the block of a lab that a person has up, which a test must never meet.
-SESSION_BLOCK = 40
+SESSION_BLOCK = int(os.environ.get("GUARDRAIL_TEST_BLOCK", "40"))
 
 _WATCHDOG = """
 import sys
@@ -24,8 +25,14 @@ down(Path(sys.argv[1]), lambda line: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is measured of a fresh lab is measured first, whatever other files are called."""
-    items.sort(key=lambda item: item.path.name != "test_lab.py")
+    """What needs no lab comes before there is one, and what is measured of a fresh lab is measured
+    first, whatever other files are called."""
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("lab") is not None,
+            item.path.name != "test_lab.py",
+        )
+    )
 
 
 @pytest.fixture(scope="session")

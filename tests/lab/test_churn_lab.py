@@ -18,7 +18,7 @@ from lab.engine_rig import (
 )
 from lab.rig import OFF_PEAK, Lab, on_host
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 WINDOW, BAKE = 30.0, 3.0
 SEEN = 3.0

@@ -8,7 +8,7 @@ from lab.rig import Lab
 
 from guardrail.model.messages import Status
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 SLOW, HOSTS, OTHERS = "^cache-0(0[1-9]|1[0-9])$", 19, "^cache-02[0-2]$"
 """Nineteen hosts one second apart (commands take seconds on a busy machine), and three others."""

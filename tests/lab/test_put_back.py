@@ -6,7 +6,7 @@ import pytest
 from lab.engine_rig import Engine
 from lab.rig import Lab, on_host
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 NEW, OLD = "1.8.8", "1.8.7"
 

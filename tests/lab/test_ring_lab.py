@@ -11,7 +11,7 @@ from lab.rig import OFF_PEAK, Lab, connected
 
 from guardrail.lab.layout import RING_KEY
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 POLICIES = """
 ---

@@ -7,7 +7,7 @@ import pytest
 from lab.engine_rig import Engine, begun, engine_with, report
 from lab.rig import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 SHOWN = 2.0
 """Seconds that three readings, one second apart, take at least."""

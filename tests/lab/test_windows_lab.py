@@ -8,7 +8,7 @@ import pytest
 from lab.engine_rig import LATE, PERMITTED, Engine, begun, clock_of, report, told
 from lab.rig import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.second]
 
 LONGEST, BAKE = 20.0, 3.0
 """Seconds: the time limit of a host's change, and the bake."""
