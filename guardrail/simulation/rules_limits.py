@@ -92,7 +92,7 @@ def no_room(
     out += sum(domains[i] == mine for i in record.books.down - gone - record.aside)
     if counts[mine] + out >= caps.unavailable_per_domain:
         return f"domain {mine} has {counts[mine]} away and {out} down"
-    if mine not in counts and len(counts) >= caps.domains_at_once:
+    if len(counts.keys() - {mine}) >= caps.domains_at_once:
         return f"hosts of {len(counts)} domains are away"
     return ""
 

@@ -44,6 +44,7 @@ def state(*, caps, domains=(0, 0, 1, 1, 2, 2), down=None, flying=(), unknown=0, 
         (Caps(1, 1, 1, 0), None, (), 0, 0b1, None),  # failed keeps its place
         (Caps(2, 1, 3, 0), None, (), 0b1, 0, 2),
         (Caps(2, 2, 1, 0), None, (), 0b100, 0, 3),
+        (Caps(6, 2, 1, 0), None, (0, 2), 0, 0, None),  # became stricter: too many domains already
     ],
 )
 def test_the_next_host(caps, down, flying, unknown, failed, next_):  # noqa: PLR0917
