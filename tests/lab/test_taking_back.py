@@ -183,6 +183,7 @@ def test_a_version_that_refuses_its_configuration_is_taken_back(
     back: Engine, fresh_lab: Lab
 ) -> None:
     lab = fresh_lab
+    lab.set_load(OFF_PEAK)  # agents that are down leave slots to cold spares
     name, file = back.files("auto", TWELVE, stages="4, 100%")
     order = in_plan_order(back, file)
     with refusing(lab, order[4:]):
@@ -235,6 +236,7 @@ def test_a_version_that_its_health_gate_judges_bad_is_taken_back(
 
 def test_under_ask_it_waits_and_says_what_it_would_do(back: Engine, fresh_lab: Lab) -> None:
     lab = fresh_lab
+    lab.set_load(OFF_PEAK)  # agents that are down leave slots to cold spares
     name, file = back.files("ask", TWELVE, stages="4, 100%")
     order = in_plan_order(back, file)
     with refusing(lab, order[4:]):
