@@ -26,7 +26,7 @@ from guardrail.model.messages import HostTask
 from guardrail.ports import StepRequest, Token
 from guardrail_workflows import activities
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.second]
 
 
 @pytest.fixture(scope="module")
