@@ -126,10 +126,8 @@ def test_two_dead_caches_hold_it_and_a_resume_bakes_first(engine: Engine, fresh_
 def passing_since(engine: Engine, operation: str, gate: str, at: float) -> float:
     """Since when the gate had passed then, without a break, as the operation was told."""
     told_of = [(when, one) for when, one in engine.journal(operation, "gate") if when <= at]
-    mine = [(when, one) for when, one in told_of if one["gate"] == gate and one["counted"]]
-    verdicts = [(when, one["verdict"]) for when, one in mine]
-    when, verdict = verdicts[-1]
-    assert verdict == "pass"
+    when, last = [each for each in told_of if each[1]["gate"] == gate and each[1]["counted"]][-1]
+    assert last["verdict"] == "pass"
     return when
 
 

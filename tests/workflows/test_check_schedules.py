@@ -5,7 +5,7 @@ Prometheus is a stand-in that answers as told, or is away; what is delivered and
 
 import asyncio
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -131,6 +131,15 @@ async def client_of(server) -> Client:
     return await Client.connect(address, data_converter=CONVERTER)
 
 
+@asynccontextmanager
+async def scheduled(server, folder: Path, name: str):
+    """The same with its schedule, whose time does not come: what it is, and who keeps it."""
+    desk = Checklists(await client_of(server))
+    with world(folder, name) as made:
+        await desk.keep(load([made.file]).checklists)
+        yield made, desk
+
+
 async def idle(desk: Checklists, name: str) -> int:
     """How many times it was gone through, once the schedule knows that no run is left."""
 
@@ -185,11 +194,8 @@ async def test_a_schedule_has_the_documents_clock_and_leaves_out_what_is_old(ser
 
 
 async def test_it_fires_is_paused_and_triggered_and_paused_stays_paused(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "fires") as made:
-        await desk.keep(load([made.file]).checklists)
-        handle = client.get_schedule_handle("guardrail-check/fires")
+    async with scheduled(server, tmp_path, "fires") as (made, desk):
+        handle = desk.client.get_schedule_handle("guardrail-check/fires")
         every = ScheduleSpec(intervals=[ScheduleIntervalSpec(timedelta(seconds=1))])
 
         def quickly(given):
@@ -199,7 +205,7 @@ async def test_it_fires_is_paused_and_triggered_and_paused_stays_paused(server, 
         def reports():
             return [e.record for e in made.entries if isinstance(e.record, ReportMade)]
 
-        async with made.worker(client):
+        async with made.worker(desk.client):
             await handle.update(quickly)
 
             async def fired():
@@ -226,32 +232,28 @@ async def test_it_fires_is_paused_and_triggered_and_paused_stays_paused(server, 
 
 
 async def test_who_hears_of_what_does_not_pass_and_of_the_first_that_does(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "tells") as made:
-        await desk.keep(load([made.file]).checklists)
-        async with made.worker(client):
-            first = await through(desk, "tells")
-            assert (first.report.verdict, first.owed, made.sent) == ("pass", False, [])
-            made.values["room"] = 3.0
-            failed = await through(desk, "tells")
-            await through(desk, "tells")
-            assert failed.report.verdict == "fail"
-            assert made.heard == ["tells: FAIL: room"] * 2  # each time
-            made.values = {}  # Prometheus is away
-            away = await through(desk, "tells")
-            assert away.report.verdict == "inconclusive"
-            assert {each.kind for each in away.report.items} == {"unreachable"}
-            assert made.heard[2:] == ["tells: not known: room, quota"]
-            made.values = dict(GOOD)
-            again = await through(desk, "tells")
-            assert (again.report.verdict, again.owed) == ("pass", False)
-            assert made.heard[3:] == ["tells: passes again"]
-            await through(desk, "tells")
-            assert len(made.heard) == 4  # it passed before
-            standing = await desk.standing("tells")
-            assert standing.report is not None
-            assert standing.report.verdict == "pass"
+    async with scheduled(server, tmp_path, "tells") as (made, desk), made.worker(desk.client):
+        first = await through(desk, "tells")
+        assert (first.report.verdict, first.owed, made.sent) == ("pass", False, [])
+        made.values["room"] = 3.0
+        failed = await through(desk, "tells")
+        await through(desk, "tells")
+        assert failed.report.verdict == "fail"
+        assert made.heard == ["tells: FAIL: room"] * 2  # each time
+        made.values = {}  # Prometheus is away
+        away = await through(desk, "tells")
+        assert away.report.verdict == "inconclusive"
+        assert {each.kind for each in away.report.items} == {"unreachable"}
+        assert made.heard[2:] == ["tells: not known: room, quota"]
+        made.values = dict(GOOD)
+        again = await through(desk, "tells")
+        assert (again.report.verdict, again.owed) == ("pass", False)
+        assert made.heard[3:] == ["tells: passes again"]
+        await through(desk, "tells")
+        assert len(made.heard) == 4  # it passed before
+        standing = await desk.standing("tells")
+        assert standing.report is not None
+        assert standing.report.verdict == "pass"
     assert {message.to for message in made.sent} == {("oncall",)}
     assert made.sent[0].lines[-1] == "guardrail season report tells"
     kept = [entry for entry in made.entries if entry.operation == journal.NOTICES]
@@ -266,29 +268,22 @@ async def test_who_hears_of_what_does_not_pass_and_of_the_first_that_does(server
 
 
 async def test_that_it_passes_again_is_owed_until_somebody_has_it(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "owed") as made:
-        await desk.keep(load([made.file]).checklists)
-        async with made.worker(client):
-            made.values["room"] = 3.0
-            await through(desk, "owed")
-            made.values["room"], made.refusing = 9.0, True
-            assert (await through(desk, "owed")).owed
-            made.refusing = False
-            assert not (await through(desk, "owed")).owed
-            await through(desk, "owed")
+    async with scheduled(server, tmp_path, "owed") as (made, desk), made.worker(desk.client):
+        made.values["room"] = 3.0
+        await through(desk, "owed")
+        made.values["room"], made.refusing = 9.0, True
+        assert (await through(desk, "owed")).owed
+        made.refusing = False
+        assert not (await through(desk, "owed")).owed
+        await through(desk, "owed")
     assert made.heard == ["owed: FAIL: room", "owed: passes again", "owed: passes again"]
     kept = [e.record.sent for e in made.entries if e.operation == journal.NOTICES]
     assert kept == [True, False, True]
 
 
 async def test_a_list_that_cannot_be_read_or_asked_does_not_pass(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "broken") as made:
-        await desk.keep(load([made.file]).checklists)
-        async with made.worker(client):
+    async with scheduled(server, tmp_path, "broken") as (made, desk):
+        async with made.worker(desk.client):
             right = made.file.read_text()
             made.file.write_text(right.replace("items:", "itmes:"))
             gone = await through(desk, "broken")
@@ -297,7 +292,7 @@ async def test_a_list_that_cannot_be_read_or_asked_does_not_pass(server, tmp_pat
             assert "could not go through" not in gone.report.problem  # it is an answer
             made.file.write_text(right)
         made.breaks = True
-        async with made.worker(client):
+        async with made.worker(desk.client):
             gone = await through(desk, "broken")
             assert gone.report.verdict == "inconclusive"
             assert "could not go through it" in gone.report.problem
@@ -307,28 +302,21 @@ async def test_a_list_that_cannot_be_read_or_asked_does_not_pass(server, tmp_pat
 
 
 async def test_one_that_is_taken_out_says_so_once_and_has_no_schedule(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "out") as made:
-        await desk.keep(load([made.file]).checklists)
-        async with made.worker(client):
-            made.file.write_text(made.file.read_text().split("---\n")[1])
-            await desk.schedules.trigger("out")
+    async with scheduled(server, tmp_path, "out") as (made, desk), made.worker(desk.client):
+        made.file.write_text(made.file.read_text().split("---\n")[1])
+        await desk.schedules.trigger("out")
 
-            async def told():
-                return made.heard
+        async def told():
+            return made.heard
 
-            assert await until(told, "a message") == ["out: it is not gone through any more"]
-            with pytest.raises(Refused, match="has no schedule"):
-                await desk.standing("out")
+        assert await until(told, "a message") == ["out: it is not gone through any more"]
+        with pytest.raises(Refused, match="has no schedule"):
+            await desk.standing("out")
 
 
 async def test_a_run_that_nobody_ends_is_no_news_of_now(server, tmp_path):
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "waits") as made:
-        await desk.keep(load([made.file]).checklists)
-        async with made.worker(client):
+    async with scheduled(server, tmp_path, "waits") as (made, desk):
+        async with made.worker(desk.client):
             await through(desk, "waits")
         await idle(desk, "waits")
         await desk.schedules.trigger("waits")  # no worker is there
@@ -341,7 +329,7 @@ async def test_a_run_that_nobody_ends_is_no_news_of_now(server, tmp_path):
         assert "it has not ended yet; is there a worker?" in found.problem
         assert found.report is not None
         assert found.report.verdict == "pass"
-        async with made.worker(client):
+        async with made.worker(desk.client):
             await idle(desk, "waits")
         assert (await desk.standing("waits")).problem == ""
 
@@ -350,15 +338,12 @@ async def test_a_run_is_carried_on_by_a_build_that_says_something_else(
     server, tmp_path, monkeypatch
 ):
     """What is said is decided in the activity, so its replay decides nothing."""
-    client = await client_of(server)
-    desk = Checklists(client)
-    with world(tmp_path, "replayed") as made:
-        await desk.keep(load([made.file]).checklists)
+    async with scheduled(server, tmp_path, "replayed") as (made, desk):
         made.values["room"] = 3.0
-        async with made.worker(client):
+        async with made.worker(desk.client):
             await through(desk, "replayed")
             run = (await desk.schedules.of("replayed")).info.recent_actions[-1].action
-    handle = client.get_workflow_handle(run.workflow_id, run_id=run.first_execution_run_id)
+    handle = desk.client.get_workflow_handle(run.workflow_id, run_id=run.first_execution_run_id)
     monkeypatch.setattr(check_words, "message", lambda *_, **__: None)
     replayer = Replayer(
         workflows=[CheckWorkflow], data_converter=CONVERTER, workflow_runner=sandbox()

@@ -23,25 +23,20 @@ KEEP_EVERY = 300.0
 async def keep_schedules(client: Client, source: Path) -> None:
     """A schedule for each document that has one, as it is now; never ends. What cannot be read or
     reached is tried again."""
-    address = client.service_client.config.target_host
     while True:
-        await _tried("reminders", _reminders(client, address, source))
-        await _tried("checklists", _checklists(client, address, source))
+        await _tried("all documents", _look(client, source))
         await asyncio.sleep(KEEP_EVERY)
 
 
-async def _reminders(client: Client, address: str, source: Path) -> None:
-    documents = await asyncio.to_thread(load, [source])
-    await Reminding(client, address).keep(documents.reminders)
-
-
-async def _checklists(client: Client, address: str, source: Path) -> None:
-    documents = await asyncio.to_thread(load, [source])
-    await Checklists(client, address).keep(documents.checklists)
-
-
-async def _tried(what: str, work: Awaitable[None]) -> None:
+async def _look(client: Client, source: Path) -> None:
     """One kind of document does not keep the other waiting."""
+    address = client.service_client.config.target_host
+    documents = await asyncio.to_thread(load, [source])
+    await _tried("reminders", Reminding(client, address).keep(documents.reminders))
+    await _tried("checklists", Checklists(client, address).keep(documents.checklists))
+
+
+async def _tried(what: str, work: Awaitable[object]) -> None:
     try:
         await work
     except Exception as error:  # whatever it is: this worker changes hosts, too
